@@ -1,0 +1,3 @@
+from shieldwall.cli import main
+
+main()

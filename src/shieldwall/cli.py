@@ -1,0 +1,235 @@
+"""The command line: verbs over the library, no science."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from shieldwall.errors import UserError
+
+app = typer.Typer(
+    help="Certifiably robust ensembles: train them, certify them by randomized smoothing, show the result."
+    "\n\n"
+    "First steps: `shieldwall demo`, or `shieldwall train digits-gaussian`, then `shieldwall certify` and "
+    "`shieldwall report` on the run folder it names.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(
+    help="See which data sets are here, and fetch those that are not.", no_args_is_help=True
+)
+app.add_typer(data_app, name="data")
+
+console = Console()
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Where to look for data first; then $SHIELDWALL_DATA, then the cache folder."),
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; by default a GPU if there is one.")]
+RunFolder = Annotated[Path, typer.Argument(help="A run folder made by `shieldwall train`.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's key, such as schedule.epochs=10."),
+]
+Seed = Annotated[int | None, typer.Option(help="Fixes initial weights, batches and noise.")]
+
+
+@app.command("train")
+def train_command(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
+    out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
+    assignments: Set = None,
+    seed: Seed = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Train a recipe's members into a run folder.
+
+    Called again after an interruption, it goes on from the last epoch, to the same losses.
+    Example: `shieldwall train mnist-gaussian --set sigma=1.0 --out runs/mnist-1.0`
+    """
+    from shieldwall import recipes
+    from shieldwall.stages import train_run
+
+    changes = [*(assignments or []), *([f"seed={seed}"] if seed is not None else [])]
+    resolved = recipes.override(recipes.get(recipe), changes)
+    folder = out if out is not None else Path("runs") / resolved.name
+    run = train_run(resolved, folder, data_dir=data_dir, device=device, console=console)
+    console.print(f"run folder: {run.path}", highlight=False, soft_wrap=True)
+    console.print(f"next: shieldwall certify {run.path}", highlight=False, soft_wrap=True)
+
+
+@app.command("certify")
+def certify_command(
+    run: RunFolder,
+    n0: Annotated[int | None, typer.Option(help="Draws that choose the class.")] = None,
+    n: Annotated[int | None, typer.Option(help="Draws that bound its probability.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Probability, per input, of a wrong certificate.")
+    ] = None,
+    every: Annotated[int | None, typer.Option(help="Certify every so many test inputs.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Certify at most so many inputs.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")] = None,
+    to: Annotated[str, typer.Option(help="Folder inside the run folder.")] = "certificates",
+    batch_size: Annotated[
+        int | None, typer.Option(help="Noisy copies at a time; changes the speed only.")
+    ] = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Certify test inputs for every member, WE and MME in one pass.
+
+    What is not given comes from the recipe. Called again after an interruption, it goes on with the
+    next input and gives the same bytes as an uninterrupted run, but for the time column.
+    """
+    from shieldwall.stages import certify_run
+
+    done = certify_run(
+        run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
+        batch_size=batch_size, data_dir=data_dir, device=device, console=console,
+    )  # fmt: skip
+    console.print(f"next: shieldwall report {done.path}", highlight=False, soft_wrap=True)
+
+
+@app.command("predict")
+def predict_command(
+    run: RunFolder,
+    images: Annotated[list[Path] | None, typer.Argument(help="Image files of the model's size.")] = None,
+    index: Annotated[str, typer.Option(help="Test inputs by number, such as 0,7,12.")] = "",
+    vote: Annotated[str, typer.Option(help="we, mme, member-1, ...")] = "we",
+    n: Annotated[int, typer.Option(help="Draws per input.")] = 1_000,
+    alpha: Annotated[float, typer.Option(help="Probability, per input, of a wrong answer.")] = 0.001,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Classify images with the smoothed ensemble, which abstains when it cannot tell.
+
+    Example: `shieldwall predict runs/demo --index 0,1,2 --vote mme`
+    """
+    from shieldwall.stages import predict_run
+
+    try:
+        indices = [int(part) for part in index.split(",") if part.strip()]
+    except ValueError as error:
+        raise UserError(f"--index takes whole numbers such as 0,7,12; given: {index!r}") from error
+    answers = predict_run(
+        run, images or [], indices=indices, vote=vote, n=n, alpha=alpha, data_dir=data_dir, device=device
+    )
+    table = Table("input", "answer", "truth", f"votes of {n}", box=None, header_style="bold")
+    for answer in answers:
+        votes = ", ".join(f"{label}: {count}" for label, count in answer.votes)
+        table.add_row(answer.source, answer.label or "abstains", answer.truth or "", votes)
+    console.print(table)
+
+
+@app.command("report")
+def report_command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders, certificate folders, or tab-separated logs of other tools."),
+    ],
+    radii: Annotated[str, typer.Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
+    plot: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Where to draw the curves (.png or .pdf), once per file; by default in the first folder."
+        ),
+    ] = None,
+) -> None:
+    """Show certified accuracy by radius, clean accuracy, ACR and abstentions, and draw the curves."""
+    from shieldwall.report import plot_certified_accuracy, table
+    from shieldwall.results.logs import read_logs
+
+    logs = read_logs(runs)
+    try:
+        chosen = [float(part) for part in radii.split(",") if part.strip()]
+    except ValueError as error:
+        raise UserError(f"--radii takes numbers such as 0,0.25,0.5; given: {radii!r}") from error
+    console.print(table(logs, chosen or None), crop=False)
+    home = runs[0] if runs[0].is_dir() else runs[0].parent
+    plots = plot or [home / "certified-accuracy.png", home / "certified-accuracy.pdf"]
+    plot_certified_accuracy(logs, plots)
+    console.print(f"plot: {', '.join(map(str, plots))}", highlight=False, soft_wrap=True)
+
+
+@app.command("recipes")
+def recipes_command(
+    name: Annotated[str | None, typer.Argument(help="Show this recipe in full.")] = None,
+) -> None:
+    """List the recipes, or show one in full.
+
+    A name may carry a sigma: `mnist-gaussian-1.0`.
+    """
+    from shieldwall import recipes
+
+    if name is not None:
+        console.print(recipes.get(name).to_yaml(), end="", highlight=False, markup=False)
+        return
+    table = Table("recipe", "sigma", "what it does", box=None, header_style="bold")
+    for known, family in recipes.FAMILIES.items():
+        table.add_row(known, " ".join(f"{sigma:g}" for sigma in family.sigmas), family.usual().summary)
+    console.print(table)
+
+
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option(help="The run folder.")] = Path("runs/demo"), device: Device = None
+) -> None:
+    """Train, certify and report three members on handwritten digits, with no download.
+
+    It takes a minute or two on two cores. Called again, it goes on from what the folder holds.
+    """
+    from shieldwall import recipes
+    from shieldwall.stages import certify_run, train_run
+
+    train_run(recipes.get("digits-gaussian"), out, device=device, console=console)
+    certify_run(out, device=device, console=console)
+    report_command([out])
+
+
+@data_app.command("list")
+def data_list(data_dir: DataDir = None) -> None:
+    """List the data sets and where each was found."""
+    from shieldwall.data import status
+
+    table = Table("data set", "found in", "what it is", box=None, header_style="bold")
+    for found in status(data_dir):
+        table.add_row(found.name, str(found.place or "not found"), found.description)
+    console.print(table)
+
+
+@data_app.command("fetch")
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where to put it; by default where it will be found.")
+    ] = None,
+    from_url: Annotated[str | None, typer.Option(help="Another source of the same files.")] = None,
+) -> None:
+    """Download a data set, checked against its published checksums; called again, it resumes."""
+    from shieldwall.data import fetch
+    from shieldwall.progress import file_bars
+
+    with file_bars(console) as show:
+        folder = fetch(name, data_dir, from_url, show)
+    console.print(f"{name}: complete in {folder}", highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        Console(stderr=True).print(
+            f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True
+        )
+        sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped; run the same command to go on from here")
+        sys.exit(130)

@@ -1,0 +1,99 @@
+"""What a data set is: two splits of images in [0, 1] with their labels."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from shieldwall.errors import UserError
+
+Device = torch.device | str
+Rows = Sequence[int] | Tensor
+Batches = Iterator[tuple[Tensor, Tensor]]
+Augmentation = Callable[[Tensor, Generator], Tensor]
+
+
+class Split(ABC):
+    """One split: images given by index, and labels (M,) int64 on the split's device."""
+
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return self.labels.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.labels.device
+
+    @abstractmethod
+    def images(self, indices: Rows) -> Tensor:
+        """These images unaugmented: float32 in [0, 1], (B, C, H, W), on the split's device."""
+
+    @abstractmethod
+    def to(self, device: Device) -> "Split":
+        """The same split on another device."""
+
+    @abstractmethod
+    def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
+        """One shuffled epoch of (x, y) on `device`, augmented where the split is, drawn from a CPU
+        generator; the last batch may be smaller."""
+
+
+class ResidentSplit(Split):
+    """A split held whole in memory as uint8 (M, C, H, W)."""
+
+    def __init__(self, pixels: Tensor, labels: Tensor, augment: Augmentation | None = None) -> None:
+        self.pixels = pixels
+        self.labels = labels
+        self.augment = augment
+
+    def images(self, indices: Rows) -> Tensor:
+        rows = torch.as_tensor(indices, dtype=torch.int64, device=self.device)
+        return to_unit(self.pixels[rows])
+
+    def to(self, device: Device) -> "ResidentSplit":
+        return ResidentSplit(self.pixels.to(device), self.labels.to(device), self.augment)
+
+    def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
+        order = torch.randperm(len(self), generator=generator).to(self.device)
+        for rows in torch.split(order, batch_size):
+            x = to_unit(self.pixels[rows].to(device))
+            if self.augment is not None:
+                x = self.augment(x, generator)
+            yield x, self.labels[rows].to(device)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A named data set, its class names and the shape (C, H, W) of its images."""
+
+    name: str
+    train: Split
+    test: Split
+    classes: tuple[str, ...]
+    shape: tuple[int, int, int]
+
+
+def to_unit(pixels: Tensor) -> Tensor:
+    """uint8 0..255 as float32 0..1, with the same bits on every device."""
+    # Dividing by a Python number on CUDA multiplies by its reciprocal, which rounds differently.
+    return pixels.float() / torch.full((), 255.0, device=pixels.device)
+
+
+def check_split(
+    source: str, pixels: Tensor, labels: Tensor, shape: tuple[int, int, int], classes: int
+) -> None:
+    """Refuse pixels that are not uint8 of `shape`, or labels that are not one of 0..`classes`-1 each."""
+    if pixels.dtype != torch.uint8 or tuple(pixels.shape[1:]) != shape:
+        given = f"{str(pixels.dtype).removeprefix('torch.')} {tuple(pixels.shape[1:])}"
+        raise UserError(f"{source}: images are {given}, expected uint8 {shape}")
+    if labels.dtype != torch.int64 or labels.shape != pixels.shape[:1] or len(labels) == 0:
+        given = f"{str(labels.dtype).removeprefix('torch.')} {tuple(labels.shape)}"
+        raise UserError(
+            f"{source}: labels are {given}, expected int64, one for each of {len(pixels):,} images"
+        )
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise UserError(f"{source}: labels go from {low} to {high}, expected 0 to {classes - 1}")

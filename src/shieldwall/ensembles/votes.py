@@ -1,0 +1,95 @@
+"""Votes: pure functions of the members' confidences, and of nothing else.
+
+Confidences have shape (N members, B inputs, K classes). A vote turns them into scores (B, K), and
+its label is the first largest score. Ties go to the lowest class, and equal margins to the lowest
+member, so that a vote is a function in the strict sense and a certificate of it is well defined.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from shieldwall.errors import UserError, unknown
+
+
+def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
+    """WE, def:weighted-ensemble: argmax_k sum_j w_j f_j(x)_k, equal weights unless given.
+
+    The sum is divided by that of the weights, so that scores are confidences again.
+    (N, B, K), (N,) -> (B, K)
+    """
+    w = confidences.new_ones(len(confidences)) if weights is None else weights.to(confidences)
+    return (w[:, None, None] * confidences).sum(0) / w.sum()
+
+
+def max_margin(confidences: Tensor) -> Tensor:
+    """MME, def:maximum-margin-ensemble: the confidences of the member with the widest margin.
+
+    F_c(x) with c = argmax_i f_i(x)_top - f_i(x)_runner-up.  (N, B, K) -> (B, K)
+    """
+    top, runner_up = confidences.topk(2, dim=-1).values.unbind(-1)
+    winner = (top - runner_up).argmax(0)
+    return confidences[winner, torch.arange(len(winner), device=winner.device)]
+
+
+def single(confidences: Tensor, member: int) -> Tensor:
+    """One member alone, counted from 0.  (N, B, K) -> (B, K)"""
+    return confidences[member]
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A named vote. `scores` maps confidences (N, B, K) to scores (B, K); calling it gives labels (B,)."""
+
+    name: str
+    scores: Callable[[Tensor], Tensor]
+
+    def __call__(self, confidences: Tensor) -> Tensor:
+        return self.scores(confidences).argmax(-1)
+
+
+def named(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
+    """The vote called `we`, `mme` or `member-1` to `member-N`."""
+    if name == "we":
+        tensor = None if weights is None else checked_weights(weights, num_members)
+        return Vote(name, lambda confidences: weighted(confidences, tensor))
+    if name == "mme":
+        return Vote(name, max_margin)
+    if match := re.fullmatch(r"member-([1-9][0-9]*)", name):
+        member = int(match[1]) - 1
+        if member < num_members:
+            return Vote(name, lambda confidences: single(confidences, member))
+    raise unknown("vote", name, standard_names(num_members))
+
+
+def standard_names(num_members: int) -> list[str]:
+    """Every single member, then WE and MME: the rows of a certification table."""
+    return [*(f"member-{k + 1}" for k in range(num_members)), "we", "mme"]
+
+
+def standard(num_members: int, weights: Sequence[float] | None = None) -> list[Vote]:
+    return [named(name, num_members, weights) for name in standard_names(num_members)]
+
+
+def resolve(votes: Iterable[Vote | str] | None, num_members: int) -> list[Vote]:
+    """Votes given as objects or by name, or all the standard ones; names must differ."""
+    if votes is None:
+        return standard(num_members)
+    resolved = [vote if isinstance(vote, Vote) else named(vote, num_members) for vote in votes]
+    names = [vote.name for vote in resolved]
+    if not names or len(set(names)) < len(names):
+        raise UserError(f"votes need distinct names, and at least one of them; given: {names}")
+    return resolved
+
+
+def checked_weights(weights: Sequence[float] | Tensor, num_members: int) -> Tensor:
+    """Weights as a tensor (N,), after checking that they can be weights at all."""
+    tensor = torch.as_tensor(weights, dtype=torch.float32)
+    if tensor.shape != (num_members,):
+        raise UserError(f"{num_members} members need {num_members} weights; given: {tensor.tolist()}")
+    if not bool(torch.isfinite(tensor).all()) or bool((tensor < 0).any()) or not bool(tensor.sum() > 0):
+        raise UserError(f"weights must be finite, not negative and not all zero; given: {tensor.tolist()}")
+    return tensor

@@ -1,0 +1,71 @@
+"""Progress a person can read: a bar with the time left in a terminal, a line now and then elsewhere."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+SECONDS_BETWEEN_LINES = 10.0
+
+Show = Callable[[int, str], None]
+"""Show so much done in all, with a note on how it goes."""
+
+
+@contextmanager
+def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Iterator[Show]:
+    """Show how far `title` has come, `done` of `total` at the start."""
+    if not console.is_terminal:
+        yield _plain_lines(console, title, total, done)
+        return
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(title, total=total, completed=done, note="")
+        yield lambda now, note: bar.update(task, completed=now, note=note)
+
+
+def _plain_lines(console: Console, title: str, total: int, done: int) -> Show:
+    """A line at the first report, then every so many seconds, and at the end."""
+    started = time.monotonic()
+    first = done
+    printed: float | None = None
+
+    def show(now: int, note: str) -> None:
+        nonlocal printed
+        seconds = time.monotonic() - started
+        if now < total and printed is not None and seconds - printed < SECONDS_BETWEEN_LINES:
+            return
+        printed = seconds
+        left = seconds * (total - now) / max(1, now - first)
+        when = f"{left:.0f} s left" if now < total else f"done in {seconds:.1f} s"
+        console.print(f"{title}: {100 * now / total:.0f}%, {when}  {note}".rstrip(), highlight=False)
+
+    return show
+
+
+@contextmanager
+def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for every file: given its name, the bytes there and the bytes in all (0 if unknown)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console) as bars:
+
+        def show(name: str, there: int, total: int) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total or None, completed=there)
+            bars.update(tasks[name], completed=there, total=total or None)
+
+        yield show

@@ -1,0 +1,58 @@
+"""What a run was made with: versions, commit, device."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def describe(device: torch.device) -> dict[str, Any]:
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "shieldwall": _version("shieldwall"),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": _version("numpy"),
+        "scipy": _version("scipy"),
+        "platform": platform.platform(),
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} ({platform.machine()}, {os.cpu_count()} cores)"
+
+
+def commit() -> str | None:
+    """The commit of the checkout this package runs from, marked if changed; None for an installed copy."""
+    here = Path(__file__).parent
+
+    def git(*command: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(here), *command], capture_output=True, text=True, timeout=10
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None
+    changed = git("status", "--porcelain", "--untracked-files=no", ".")
+    return f"{git('rev-parse', 'HEAD')}{' (changed)' if changed else ''}"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,96 @@
+"""What a certification log says in numbers.
+
+Every fraction is over ALL inputs of the log, abstentions among them. An input counts at
+radius r when it is correct and its certified radius is >= r, which is the field's convention.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shieldwall.errors import UserError
+from shieldwall.results.logs import ABSTAIN, Log
+
+Floats = NDArray[np.float64]
+_MOST_RADII = 11
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A log in one line: accuracies and rates are fractions in [0, 1], the ACR is a radius."""
+
+    inputs: int
+    clean_accuracy: float
+    radii: tuple[float, ...]
+    certified_accuracy: tuple[float, ...]
+    average_certified_radius: float
+    abstention_rate: float
+
+
+def certified_accuracy(log: Log, radii: ArrayLike) -> Floats:
+    """At each r: #{i: correct_i and radius_i >= r} / #inputs; at r = 0 the clean accuracy."""
+    wanted = np.asarray(radii, dtype=np.float64)
+    if not (np.isfinite(wanted) & (wanted >= 0)).all():
+        raise UserError(f"a radius must be finite and not negative: {wanted.tolist()}")
+    certified = np.sort(log.radius[log.correct])
+    below = np.searchsorted(certified, wanted, side="left")
+    return np.asarray((len(certified) - below) / len(log.idx), dtype=np.float64)
+
+
+def curve(log: Log) -> tuple[Floats, Floats]:
+    """The exact curve of certified accuracy A(r), as the points (r_k, A(r_k)) where it steps down.
+
+    r_0 = 0 and r_1 < r_2 < ... are the certified radii of the correct inputs; A is constant
+    on each (r_{k-1}, r_k], and 0 after the last.
+    """
+    radii = np.unique(np.append(log.radius[log.correct], 0.0))
+    return radii, certified_accuracy(log, radii)
+
+
+def clean_accuracy(log: Log) -> float:
+    """#{i: correct_i} / #inputs: the accuracy of the smoothed classifier without an attack."""
+    return float(log.correct.mean())
+
+
+def average_certified_radius(log: Log) -> float:
+    """ACR = (1 / #inputs) * sum over i of radius_i * correct_i."""
+    return float((log.radius * log.correct).mean())
+
+
+def abstention_rate(log: Log) -> float:
+    """#{i: predict_i is "abstain"} / #inputs."""
+    return float((log.predict == ABSTAIN).mean())
+
+
+def summary(log: Log, radii: Sequence[float]) -> Summary:
+    """All of the above for one log, the certified accuracy at the given radii."""
+    return Summary(
+        inputs=len(log.idx),
+        clean_accuracy=clean_accuracy(log),
+        radii=tuple(float(r) for r in radii),
+        certified_accuracy=tuple(certified_accuracy(log, radii).tolist()),
+        average_certified_radius=average_certified_radius(log),
+        abstention_rate=abstention_rate(log),
+    )
+
+
+def default_radii(logs: Sequence[Log]) -> Floats:
+    """Round radii for a table: multiples of a step from 0 to the largest certified radius.
+
+    The step is 0.25, doubled until there are at most 11 radii; where the largest radius is
+    below 0.5 it is 0.1, below 0.4 it is 0.05, and the radii go to 0.2 at least: so 5 to 8 of them.
+    """
+    largest = max((float(log.radius[log.correct].max(initial=0.0)) for log in logs), default=0.0)
+    if largest < 0.5:
+        step, largest = (0.1 if largest >= 0.4 else 0.05), max(largest, 0.2)
+    else:
+        step = 0.25
+        while largest >= _MOST_RADII * step:
+            step *= 2
+    # 0.15 / 0.05 is 2.9999999999999996 and 3 * 0.05 is 0.15000000000000002: without the slack
+    # and the rounding, an input certified at just 0.15 would not count at 0.15.
+    count = math.floor(largest / step + 1e-9)
+    return np.round(np.arange(count + 1) * step, 10)

@@ -1,0 +1,104 @@
+"""A run folder: everything about one experiment, in files a person can read.
+
+recipe.yaml                   the resolved recipe
+environment.json              versions, commit and device of each stage
+training.jsonl                one line per epoch
+members/member-1.safetensors  the trained weights
+certificates/we.tsv, ...      one file per vote, one line per input
+"""
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from shieldwall.errors import UserError
+from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
+from shieldwall.recipes import Recipe, difference, from_file
+
+
+class Run:
+    """An existing run folder; `create` makes one, or opens one of the same recipe."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        if not (self.path / "recipe.yaml").is_file():
+            what = "has no recipe.yaml" if self.path.is_dir() else "does not exist"
+            raise UserError(
+                f"{self.path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`"
+            )
+        self.recipe = from_file(self.path / "recipe.yaml")
+
+    @classmethod
+    def create(cls, path: Path | str, recipe: Recipe) -> "Run":
+        path = Path(path)
+        if (path / "recipe.yaml").is_file():
+            run = cls(path)
+            if other := difference(asdict(run.recipe), asdict(recipe)):
+                raise UserError(
+                    f"{path} holds a run of another recipe ({other}); choose another folder with --out"
+                )
+            return run
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
+        with disk_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+        write_atomic(path / "recipe.yaml", recipe.to_yaml().encode())
+        return cls(path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out; the operating system lets go when this one ends, however it ends."""
+        with disk_errors(self.path):
+            file = (self.path / ".lock").open("a")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UserError(f"another process is working on {self.path}; wait for it to end") from error
+            yield
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    def member_paths(self) -> list[Path]:
+        return [self.path / "members" / f"member-{k + 1}.safetensors" for k in range(self.recipe.members)]
+
+    def is_trained(self) -> bool:
+        return all(path.is_file() for path in self.member_paths())
+
+    def save_members(self, members: Sequence[nn.Module]) -> None:
+        (self.path / "members").mkdir(exist_ok=True)
+        for path, member in zip(self.member_paths(), members, strict=True):
+            save_tensors(path, member.state_dict())
+
+    def load_members(self, members: Sequence[nn.Module]) -> None:
+        """Put the trained weights into freshly built members."""
+        if not self.is_trained():
+            raise UserError(f"{self.path} is not trained yet; run `shieldwall train` with --out {self.path}")
+        for path, member in zip(self.member_paths(), members, strict=True):
+            load_weights(member, load_tensors(path)[0], path)
+
+    def weights_digest(self) -> str:
+        """One checksum over all members: certificates belong to these weights and no others."""
+        digest = hashlib.sha256()
+        for path in self.member_paths():
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def save_log(self, records: Sequence[dict[str, Any]]) -> None:
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        write_atomic(self.path / "training.jsonl", lines.encode())
+
+    def note_environment(self, stage: str, environment: dict[str, Any]) -> None:
+        """Remember what `stage` was last run with."""
+        path = self.path / "environment.json"
+        known = json.loads(path.read_text()) if path.is_file() else {}
+        write_atomic(path, (json.dumps({**known, stage: environment}, indent=2) + "\n").encode())

@@ -1,0 +1,58 @@
+"""Exact confidence bounds on a probability from a binomial count."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shieldwall.errors import UserError
+
+
+def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
+    """The one-sided Clopper-Pearson lower bound: P(bound > p) <= alpha for every p.
+
+    It solves P(Binomial(trials, p) >= successes) = alpha for p, which is the alpha-quantile of
+    Beta(successes, trials - successes + 1), and 0 for no success.
+    """
+    from scipy.special import betaincinv
+
+    k = np.asarray(successes, dtype=np.float64)
+    n = np.asarray(trials, dtype=np.float64)
+    return np.where(k > 0, betaincinv(np.maximum(k, 1.0), n - k + 1.0, alpha), 0.0)
+
+
+def two_sided_sign_test(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """The p-value of `first` against `second` under p = 1/2: Cohen et al.'s test in PREDICT.
+
+    2 P(Binomial(first + second, 1/2) >= first), at most 1, for first >= second; 1 where both are 0.
+    """
+    from scipy.special import betainc
+
+    a = np.asarray(first, dtype=np.float64)
+    b = np.asarray(second, dtype=np.float64)
+    tail = np.where(a > 0, betainc(np.maximum(a, 1.0), b + 1.0, 0.5), 1.0)
+    return np.minimum(1.0, 2.0 * tail)
+
+
+def smallest_certifying_n(alpha: float) -> int:
+    """The fewest draws that can certify at all: n successes of n give the bound alpha^(1/n), over 1/2."""
+    n = max(1, math.floor(math.log2(1.0 / alpha)))
+    while alpha ** (1.0 / n) <= 0.5:
+        n += 1
+    return n
+
+
+def check_alpha(alpha: float) -> None:
+    if not 0.0 < alpha < 1.0:
+        raise UserError(f"alpha, the failure probability, must lie between 0 and 1; given: {alpha}")
+
+
+def check_draws(n0: int, n: int, alpha: float) -> None:
+    """Refuse draws that could never certify anything, naming the smallest n that could."""
+    check_alpha(alpha)
+    if n0 < 1:
+        raise UserError(f"n0, the draws that choose the class, must be at least 1; given: {n0}")
+    if n < (smallest := smallest_certifying_n(alpha)):
+        raise UserError(
+            f"n = {n} draws cannot certify at alpha = {alpha:g}; the smallest n that can is {smallest}"
+        )

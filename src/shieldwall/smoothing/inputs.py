@@ -1,0 +1,55 @@
+"""What may be certified: the inputs, the device they go to, the mode the classifier is in."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from shieldwall.errors import UserError
+
+
+def check_inputs(x: Tensor, value_range: tuple[float, float] | None) -> None:
+    """A batch of finite float inputs within the range that noise is meant for."""
+    if not isinstance(x, Tensor):
+        raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
+    if x.ndim < 2 or not len(x) or not x[0].numel():
+        raise UserError(
+            f"inputs must be a batch (M, ...) of at least one image; given shape: {tuple(x.shape)}"
+            + ("; for a single image pass x[None]" if x.ndim == 1 else "")
+        )
+    if x.dtype != torch.float32:
+        hint = "divide by 255 first" if x.dtype == torch.uint8 else "call .float() first"
+        raise UserError(f"inputs must be float32; given: {x.dtype}; {hint}")
+    if not bool(torch.isfinite(x).all()):
+        raise UserError("inputs contain NaN or infinity")
+    if value_range is not None and (x.min() < value_range[0] or x.max() > value_range[1]):
+        raise UserError(
+            f"inputs must lie in [{value_range[0]:g}, {value_range[1]:g}]; given: "
+            f"[{x.min():g}, {x.max():g}]; keep pixels in that range and normalise inside the model "
+            "(shieldwall.models.Normalize), or pass value_range=None"
+        )
+
+
+def device_of(owners: Sequence[object], x: Tensor) -> torch.device:
+    """Where the first parameter lives, or the inputs if there is none."""
+    for owner in owners:
+        if isinstance(owner, nn.Module):
+            for parameter in owner.parameters():
+                return parameter.device
+    return x.device
+
+
+@contextmanager
+def evaluating(owners: Sequence[object]) -> Iterator[None]:
+    """Modules in evaluation mode and no gradients; the modes they had come back afterwards."""
+    parts = [part for owner in owners if isinstance(owner, nn.Module) for part in owner.modules()]
+    were_training = [part for part in parts if part.training]
+    for part in parts:
+        part.training = False
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for part in were_training:
+            part.training = True

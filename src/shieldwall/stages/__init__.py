@@ -1,0 +1,10 @@
+"""The stages of an experiment, each from a run folder to the same run folder.
+
+Every stage can be killed at any moment and called again: it goes on from what the folder holds.
+"""
+
+from shieldwall.stages.certify import certify_run
+from shieldwall.stages.predict import Answer, predict_run
+from shieldwall.stages.train import train_run
+
+__all__ = ["Answer", "certify_run", "predict_run", "train_run"]

@@ -1,0 +1,45 @@
+"""What every stage needs: a device, the run's members, one of its votes as a classifier."""
+
+import torch
+from rich.console import Console
+from torch import nn
+
+from shieldwall import models
+from shieldwall.data import Dataset
+from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble, named
+from shieldwall.errors import UserError
+from shieldwall.results.run import Run
+
+QUIET = Console(quiet=True)
+
+
+def choose_device(name: str | None) -> torch.device:
+    """The device asked for, or the fastest one there is."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"device {name!r} cannot be used here: {reason}") from error
+    return device
+
+
+def load_members(run: Run, dataset: Dataset, device: torch.device) -> list[nn.Module]:
+    """The run's trained members, ready to classify."""
+    recipe = run.recipe
+    members = models.build_members(
+        recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed
+    )
+    run.load_members(members)
+    return [models.place(member, device).eval() for member in members]
+
+
+def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
+    """The module whose argmax is the vote called `vote`."""
+    if vote == "we":
+        return WeightedEnsemble(members)
+    if vote == "mme":
+        return MaxMarginEnsemble(members)
+    return members[int(named(vote, len(members)).name.removeprefix("member-")) - 1]

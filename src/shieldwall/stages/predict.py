@@ -1,0 +1,90 @@
+"""members -> answers: what the smoothed ensemble says about test inputs or image files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shieldwall import data
+from shieldwall.errors import UserError
+from shieldwall.results.run import Run
+from shieldwall.smoothing import ABSTAIN, Gaussian, predict
+from shieldwall.stages.common import choose_device, classifier_of, load_members
+
+
+@dataclass(frozen=True)
+class Answer:
+    source: str
+    label: str | None
+    """The class's name; None if the smoothed classifier abstains."""
+    truth: str | None
+    votes: list[tuple[str, int]]
+    """The leading classes with the draws each of them won."""
+    p_value: float
+
+
+def predict_run(
+    path: Path | str,
+    images: Sequence[Path] = (),
+    *,
+    indices: Sequence[int] = (),
+    vote: str = "we",
+    n: int = 1_000,
+    alpha: float = 0.001,
+    data_dir: Path | None = None,
+    device: str | None = None,
+) -> list[Answer]:
+    """The smoothed classifier's answers at image files and at test inputs given by index."""
+    run = Run(path)
+    where = choose_device(device)
+    dataset = data.load(run.recipe.data, data_dir)
+    for idx in indices:
+        if not 0 <= idx < len(dataset.test):
+            raise UserError(f"there is no test input {idx}: they go from 0 to {len(dataset.test) - 1}")
+    if not images and not indices:
+        raise UserError("nothing to predict: give image files, or test inputs with --index")
+    x = [read_image(image, dataset.shape) for image in images]
+    if indices:
+        x += dataset.test.images(list(indices)).unbind()
+    sources = [*map(str, images), *(f"test input {idx}" for idx in indices)]
+    truths = [None] * len(images) + [dataset.classes[int(dataset.test.labels[idx])] for idx in indices]
+    classifier = classifier_of(vote, load_members(run, dataset, where))
+    found = predict(
+        classifier, torch.stack(x), noise=Gaussian(run.recipe.sigma), n=n, alpha=alpha,
+        seed=run.recipe.seed, device=where,
+    )  # fmt: skip
+    answers = []
+    for k, source in enumerate(sources):
+        label = int(found.labels[k])
+        leading = found.counts[k].argsort(descending=True, stable=True)[:3].tolist()
+        answers.append(
+            Answer(
+                source=source,
+                label=None if label == ABSTAIN else dataset.classes[label],
+                truth=truths[k],
+                votes=[(dataset.classes[c], int(found.counts[k, c])) for c in leading if found.counts[k, c]],
+                p_value=float(found.p_values[k]),
+            )
+        )
+    return answers
+
+
+def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
+    """An image file as (C, H, W) in [0, 1]; its size must be the model's."""
+    from PIL import Image, UnidentifiedImageError
+
+    channels, height, width = shape
+    try:
+        with Image.open(path) as image:
+            pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.float32)
+    except (OSError, UnidentifiedImageError) as error:
+        raise UserError(f"{path} is not a readable image: {error}") from error
+    if pixels.shape[:2] != (height, width):
+        raise UserError(
+            f"{path} is {pixels.shape[1]}x{pixels.shape[0]} pixels; "
+            f"the model takes {width}x{height}: resize it first"
+        )
+    return torch.from_numpy(pixels / np.float32(255)).reshape(height, width, channels).permute(2, 0, 1)

@@ -1,0 +1,62 @@
+"""recipe -> members: train into a run folder, or finish what was begun there."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from shieldwall import data, models
+from shieldwall.progress import progress_bar
+from shieldwall.recipes import Recipe
+from shieldwall.results import environment
+from shieldwall.results.run import Run
+from shieldwall.smoothing import Gaussian
+from shieldwall.stages.common import QUIET, choose_device
+from shieldwall.training import build_objective, train
+from shieldwall.training.loop import Record
+
+
+def train_run(
+    recipe: Recipe,
+    path: Path | str,
+    *,
+    data_dir: Path | None = None,
+    device: str | None = None,
+    console: Console = QUIET,
+) -> Run:
+    """Train the recipe's members into the run folder `path`."""
+    where = choose_device(device)
+    objective = build_objective(recipe.objective, Gaussian(recipe.sigma))
+    models.factory(recipe.model)
+    dataset = data.load(recipe.data, data_dir)
+    members = models.build_members(
+        recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed
+    )
+    run = Run.create(path, recipe)
+    with run.lock():
+        if run.is_trained():
+            console.print(f"{run.path} is trained already", highlight=False)
+            return run
+        run.note_environment("train", environment.describe(where))
+        title = f"training {recipe.members} members"
+        note = ""
+        with progress_bar(console, title, recipe.schedule.epochs * len(dataset.train)) as show:
+
+            def on_epoch(records: list[Record]) -> None:
+                nonlocal note
+                run.save_log(records)
+                note = f"epoch {records[-1]['epoch']}, loss {records[-1]['loss']:.4f}"
+
+            train(
+                members,
+                dataset.train,
+                objective,
+                schedule=recipe.schedule,
+                seed=recipe.seed,
+                device=where,
+                checkpoint=run.checkpoint,
+                on_epoch=on_epoch,
+                on_batch=lambda seen: show(seen, note),
+            )
+        run.save_members(members)
+        run.checkpoint.unlink(missing_ok=True)
+    return run

@@ -1,0 +1,57 @@
+"""Everything training needs to go on, in one safetensors file: weights, momentum, the log so far."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shieldwall.errors import UserError
+from shieldwall.files import load_tensors, load_weights, save_tensors
+
+
+def save(
+    path: Path,
+    members: Sequence[nn.Module],
+    optimizer: torch.optim.Optimizer,
+    records: Sequence[dict[str, Any]],
+    fingerprint: str,
+) -> None:
+    """Replace the checkpoint by one after the last of `records`."""
+    tensors = {
+        f"member.{k}.{name}": value
+        for k, member in enumerate(members)
+        for name, value in member.state_dict().items()
+    }
+    for k, parameter in enumerate(_parameters(optimizer)):
+        buffer = optimizer.state[parameter].get("momentum_buffer")
+        if buffer is not None:
+            tensors[f"momentum.{k}"] = buffer
+    save_tensors(path, tensors, {"records": json.dumps(list(records)), "fingerprint": fingerprint})
+
+
+def load(
+    path: Path, members: Sequence[nn.Module], optimizer: torch.optim.Optimizer, fingerprint: str
+) -> list[dict[str, Any]]:
+    """Put members and optimizer back to where the checkpoint was written, and return its log."""
+    tensors, metadata = load_tensors(path)
+    if metadata.get("fingerprint") != fingerprint:
+        raise UserError(
+            f"{path} belongs to another training ({metadata.get('fingerprint')}), not to this one "
+            f"({fingerprint}); choose another folder, or delete it to start again"
+        )
+    for k, member in enumerate(members):
+        prefix = f"member.{k}."
+        own = {name: value for name, value in tensors.items() if name.startswith(prefix)}
+        load_weights(member, {name.removeprefix(prefix): value for name, value in own.items()}, path)
+    for k, parameter in enumerate(_parameters(optimizer)):
+        if (buffer := tensors.get(f"momentum.{k}")) is not None:
+            optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter.device)
+    records: list[dict[str, Any]] = json.loads(metadata["records"])
+    return records
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

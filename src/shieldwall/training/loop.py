@@ -1,0 +1,119 @@
+"""The one training loop, whatever the objective."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shieldwall import seeds
+from shieldwall.data import Split
+from shieldwall.errors import UserError
+from shieldwall.models import place
+from shieldwall.training import checkpoint as checkpoints
+from shieldwall.training.objective import Objective
+from shieldwall.training.schedule import Schedule
+
+Record = dict[str, Any]
+"""One epoch of the log: epoch, lr, loss, the objective's terms, seconds."""
+
+
+def train(
+    members: Sequence[nn.Module],
+    data: Split,
+    objective: Objective,
+    *,
+    schedule: Schedule = Schedule(),  # noqa: B008  (frozen)
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    checkpoint: Path | str | None = None,
+    on_epoch: Callable[[list[Record]], None] | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> list[Record]:
+    """Train the members side by side, in place, and return one record per epoch.
+
+    Args:
+        data: the training split; a small one is moved to the device once and stays there.
+        objective: what to minimise, such as `sw.GaussianAugmentation(sw.Gaussian(0.25))`.
+        seed: fixes the order of the images and all noise, epoch by epoch.
+        device: where to train; by default where the members are. Mixed precision (bfloat16) on CUDA.
+        checkpoint: a file written after every epoch. If it exists, training goes on from it and
+            yields the losses of an uninterrupted run.
+        on_epoch: called after each epoch with all records so far.
+        on_batch: called after each batch with the number of images seen since the first epoch.
+    """
+    members = list(members)
+    where = torch.device(device) if device is not None else next(members[0].parameters()).device
+    for member in members:
+        place(member, where)
+    optimizer = torch.optim.SGD(
+        [parameter for member in members for parameter in member.parameters() if parameter.requires_grad],
+        lr=schedule.lr,
+        momentum=schedule.momentum,
+        weight_decay=schedule.weight_decay,
+    )
+    fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}, images={len(data)}"
+    path = Path(checkpoint) if checkpoint is not None else None
+    records: list[Record] = []
+    if path is not None and path.exists():
+        records = checkpoints.load(path, members, optimizer, fingerprint)
+
+    data = data.to(where)
+    for epoch in range(len(records), schedule.epochs):
+        records.append(_epoch(epoch, members, data, objective, schedule, optimizer, seed, where, on_batch))
+        if path is not None:
+            checkpoints.save(path, members, optimizer, records, fingerprint)
+        if on_epoch is not None:
+            on_epoch(records)
+    for member in members:
+        member.eval()
+    return records
+
+
+def _epoch(
+    epoch: int,
+    members: Sequence[nn.Module],
+    data: Split,
+    objective: Objective,
+    schedule: Schedule,
+    optimizer: torch.optim.Optimizer,
+    seed: int,
+    where: torch.device,
+    on_batch: Callable[[int], None] | None,
+) -> Record:
+    started = time.perf_counter()
+    order = seeds.generator("cpu", seed, "order", epoch)
+    noise = seeds.generator(where, seed, "training noise", epoch)
+    for group in optimizer.param_groups:
+        group["lr"] = schedule.lr_at(epoch)
+    for member in members:
+        member.train()
+    sums: dict[str, Tensor] = {}
+    seen = epoch * len(data)
+    for x, y in data.batches(schedule.batch_size, order, where):
+        with torch.autocast(where.type, torch.bfloat16, enabled=where.type == "cuda"):
+            loss, terms = objective(members, x, y, noise)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        for name, value in {"loss": loss.detach(), **terms}.items():
+            sums[name] = sums.get(name, 0) + value.double() * len(x)
+        seen += len(x)
+        if on_batch is not None:
+            on_batch(seen)
+    means = {name: float(value) / len(data) for name, value in sums.items()}
+    check_finite(epoch, means)
+    seconds = time.perf_counter() - started
+    return {"epoch": epoch + 1, "lr": schedule.lr_at(epoch), **means, "seconds": seconds}
+
+
+def check_finite(epoch: int, means: dict[str, float]) -> None:
+    """Stop before a broken epoch is saved."""
+    broken = [name for name, value in means.items() if not abs(value) < float("inf")]
+    if broken:
+        raise UserError(
+            f"training diverged in epoch {epoch + 1}: {', '.join(broken)} is not finite; the state after "
+            f"epoch {epoch} is kept; lower the learning rate (--set schedule.lr=...) and start a new run"
+        )

@@ -1,0 +1,34 @@
+"""How long and how fast to train."""
+
+from dataclasses import dataclass, fields
+
+from shieldwall.errors import UserError
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """SGD with momentum; the learning rate is multiplied by `decay` every `decay_every` epochs."""
+
+    epochs: int = 90
+    batch_size: int = 256
+    lr: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    decay_every: int = 30
+    decay: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"schedule.{name} must be positive; given: {getattr(self, name)}")
+        if not 0 <= self.momentum < 1:
+            raise UserError(f"schedule.momentum must lie in [0, 1); given: {self.momentum}")
+        if self.weight_decay < 0:
+            raise UserError(f"schedule.weight_decay must not be negative; given: {self.weight_decay}")
+
+    def lr_at(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 0."""
+        return self.lr * self.decay ** (epoch // self.decay_every)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))

@@ -1,0 +1,126 @@
+"""Certified accuracy and its relatives, by hand and against slow oracles."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shieldwall.errors import UserError
+from shieldwall.results.logs import Log
+from shieldwall.results.metrics import (
+    abstention_rate,
+    average_certified_radius,
+    certified_accuracy,
+    clean_accuracy,
+    curve,
+    default_radii,
+    summary,
+)
+
+
+def made(outcomes: list[tuple[int, float]]) -> Log:
+    """A log of inputs of class 0 from (predict, radius)."""
+    predict = np.array([p for p, _ in outcomes])
+    radius = np.array([r if p >= 0 else 0.0 for p, r in outcomes])
+    label = np.zeros_like(predict)
+    return Log(
+        "made", "made", "we", Path("made"), np.arange(len(label)), label, predict, radius, predict == 0
+    )
+
+
+# Few distinct radii beside any radius, so that ties and radii on a step are common.
+radii = st.one_of(st.sampled_from([0.0, 0.1, 0.15, 0.25, 0.3, 0.5, 1.0]), st.floats(0.0, 4.0))
+logs = st.lists(st.tuples(st.sampled_from([-1, 0, 0, 1]), radii), min_size=1, max_size=40).map(made)
+
+
+def test_worked_by_hand(worked: Log) -> None:
+    """Correct at 0.5, 0.25, 0.1 and 1.05; wrong at 0.9; one abstention: six inputs.
+
+    r = 0: 4/6. r = 0.25: 0.5, 0.25 (>=, so it counts) and 1.05, 3/6. r = 0.26 and r = 0.5: 0.5
+    and 1.05, 2/6. r = 0.75: only 1.05, for the 0.9 is wrong, 1/6. r = 1.05: 1/6. r = 1.1: 0.
+    ACR = (0.5 + 0.25 + 0.1 + 1.05) / 6 = 1.9 / 6. Abstained: 1/6.
+    """
+    at = [0, 0.25, 0.26, 0.5, 0.75, 1.05, 1.1]
+    expected = np.array([4, 3, 2, 2, 1, 1, 0]) / 6
+    assert certified_accuracy(worked, at).tolist() == expected.tolist()
+    assert clean_accuracy(worked) == 4 / 6
+    assert average_certified_radius(worked) == pytest.approx(1.9 / 6)
+    assert abstention_rate(worked) == 1 / 6
+    line = summary(worked, at)
+    assert (line.inputs, line.radii, line.clean_accuracy) == (6, tuple(at), 4 / 6)
+    assert line.certified_accuracy == tuple(expected)
+    assert (line.average_certified_radius, line.abstention_rate) == (pytest.approx(1.9 / 6), 1 / 6)
+
+
+def test_curve_by_hand(worked: Log) -> None:
+    """It steps down after each correct radius: 4/6 to 0.1, 3/6 to 0.25, 2/6 to 0.5, 1/6 to 1.05."""
+    r, accuracy = curve(worked)
+    assert r.tolist() == [0.0, 0.1, 0.25, 0.5, 1.05]
+    assert accuracy.tolist() == (np.array([4, 4, 3, 2, 1]) / 6).tolist()
+
+
+@given(logs, st.lists(radii, max_size=20))
+def test_curve_is_the_certified_accuracy(log: Log, probes: list[float]) -> None:
+    r, accuracy = curve(log)
+    assert r[0] == 0
+    assert (np.diff(r) > 0).all()
+    near = [np.nextafter(x, side) for x in r for side in (0.0, np.inf)]
+    for probe in [*probes, *r, *near]:
+        oracle = sum(bool(c) and x >= probe for c, x in zip(log.correct, log.radius, strict=True))
+        k = np.searchsorted(r, probe, side="left")
+        assert (accuracy[k] if k < len(r) else 0.0) == oracle / len(log.idx)
+        assert certified_accuracy(log, probe) == oracle / len(log.idx)
+
+
+@given(logs)
+def test_average_certified_radius_is_the_area_under_the_curve(log: Log) -> None:
+    r, accuracy = curve(log)
+    assert average_certified_radius(log) == pytest.approx(np.sum(np.diff(r) * accuracy[1:]))
+
+
+@pytest.mark.parametrize("bad", [-0.1, float("nan"), float("inf")])
+def test_bad_radius(worked: Log, bad: float) -> None:
+    with pytest.raises(UserError, match="finite and not negative"):
+        certified_accuracy(worked, [0.0, bad])
+
+
+@pytest.mark.parametrize(
+    ("largest", "expected"),
+    [
+        (0.0, [0, 0.05, 0.1, 0.15, 0.2]),
+        (0.07, [0, 0.05, 0.1, 0.15, 0.2]),
+        (0.3, [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
+        (0.45, [0, 0.1, 0.2, 0.3, 0.4]),
+        (0.5, [0, 0.25, 0.5]),
+        (1.05, [0, 0.25, 0.5, 0.75, 1]),
+        (2.74, [0.25 * k for k in range(11)]),
+        (2.75, [0, 0.5, 1, 1.5, 2, 2.5]),
+        (12.0, [0, 2, 4, 6, 8, 10, 12]),
+    ],
+)
+def test_default_radii(largest: float, expected: list[float]) -> None:
+    assert default_radii([made([(0, largest), (1, 9.0)]), made([(0, 0.0)])]).tolist() == expected
+
+
+@given(logs)
+def test_default_radii_are_few_and_reach_far(log: Log) -> None:
+    found = default_radii([log])
+    largest = log.radius[log.correct].max(initial=0.0)
+    assert (5 if largest < 0.5 else 3) <= len(found) <= 11
+    assert largest < found[-1] + found[1]
+
+
+@pytest.mark.parametrize("rounded", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35])
+def test_a_rounded_radius_counts_at_itself(rounded: float) -> None:
+    log = made([(0, rounded)])
+    found = default_radii([log]).tolist()
+    assert rounded in found
+    assert certified_accuracy(log, found)[found.index(rounded)] == 1
+
+
+def test_abstaining_on_everything() -> None:
+    log = made([(-1, 0.0)] * 3)
+    assert (clean_accuracy(log), average_certified_radius(log), abstention_rate(log)) == (0, 0, 1)
+    assert [part.tolist() for part in curve(log)] == [[0.0], [0.0]]
