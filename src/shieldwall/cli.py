@@ -2,13 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from shieldwall.errors import UserError
+
+CERTIFICATES = "certificates"
+STOPPED = 130
+"""The exit code after Ctrl-C, as shells give it."""
 
 app = typer.Typer(
     help="Certifiably robust ensembles: train them, certify them by randomized smoothing, show the result."
@@ -25,7 +29,7 @@ data_app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 
-console = Console()
+console = Console(markup=False, highlight=False)  # a path may hold what would be markup
 
 DataDir = Annotated[
     Path | None,
@@ -61,8 +65,8 @@ def train_command(
     resolved = recipes.override(recipes.get(recipe), changes)
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(resolved, folder, data_dir=data_dir, device=device, console=console)
-    console.print(f"run folder: {run.path}", highlight=False, soft_wrap=True)
-    console.print(f"next: shieldwall certify {run.path}", highlight=False, soft_wrap=True)
+    console.print(f"run folder: {run.path}", soft_wrap=True)
+    console.print(f"next: shieldwall certify {run.path}", soft_wrap=True)
 
 
 @app.command("certify")
@@ -76,7 +80,7 @@ def certify_command(
     every: Annotated[int | None, typer.Option(help="Certify every so many test inputs.")] = None,
     limit: Annotated[int | None, typer.Option(help="Certify at most so many inputs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")] = None,
-    to: Annotated[str, typer.Option(help="Folder inside the run folder.")] = "certificates",
+    to: Annotated[str, typer.Option(help="Folder inside the run folder.")] = CERTIFICATES,
     batch_size: Annotated[
         int | None, typer.Option(help="Noisy copies at a time; changes the speed only.")
     ] = None,
@@ -94,7 +98,8 @@ def certify_command(
         run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
         batch_size=batch_size, data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
-    console.print(f"next: shieldwall report {done.path}", highlight=False, soft_wrap=True)
+    folder = done.path if to == CERTIFICATES else done.path / to
+    console.print(f"next: shieldwall report {folder}", soft_wrap=True)
 
 
 @app.command("predict")
@@ -155,7 +160,7 @@ def report_command(
     home = runs[0] if runs[0].is_dir() else runs[0].parent
     plots = plot or [home / "certified-accuracy.png", home / "certified-accuracy.pdf"]
     plot_certified_accuracy(logs, plots)
-    console.print(f"plot: {', '.join(map(str, plots))}", highlight=False, soft_wrap=True)
+    console.print(f"plot: {', '.join(map(str, plots))}", soft_wrap=True)
 
 
 @app.command("recipes")
@@ -169,7 +174,7 @@ def recipes_command(
     from shieldwall import recipes
 
     if name is not None:
-        console.print(recipes.get(name).to_yaml(), end="", highlight=False, markup=False)
+        console.print(recipes.get(name).to_yaml(), end="", soft_wrap=True)
         return
     table = Table("recipe", "sigma", "what it does", box=None, header_style="bold")
     for known, family in recipes.FAMILIES.items():
@@ -218,7 +223,7 @@ def data_fetch(
 
     with file_bars(console) as show:
         folder = fetch(name, data_dir, from_url, show)
-    console.print(f"{name}: complete in {folder}", highlight=False, soft_wrap=True)
+    console.print(f"{name}: complete in {folder}", soft_wrap=True)
 
 
 def main() -> None:
@@ -226,10 +231,17 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        Console(stderr=True).print(
-            f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True
-        )
-        sys.exit(2)
-    except KeyboardInterrupt:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != STOPPED:  # typer turns Ctrl-C into an exit
+            raise
         Console(stderr=True).print("stopped; run the same command to go on from here")
-        sys.exit(130)
+        sys.exit(STOPPED)
+
+
+def _fail(message: str) -> NoReturn:
+    line = " ".join(message.splitlines())
+    Console(stderr=True).print(f"error: {line}", style="red", highlight=False, markup=False, soft_wrap=True)
+    sys.exit(2)

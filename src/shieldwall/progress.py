@@ -51,7 +51,8 @@ def _plain_lines(console: Console, title: str, total: int, done: int) -> Show:
         printed = seconds
         left = seconds * (total - now) / max(1, now - first)
         when = f"{left:.0f} s left" if now < total else f"done in {seconds:.1f} s"
-        console.print(f"{title}: {100 * now / total:.0f}%, {when}  {note}".rstrip(), highlight=False)
+        line = f"{title}: {100 * now / total:.0f}%, {when}  {note}".rstrip()
+        console.print(line, highlight=False, soft_wrap=True)
 
     return show
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -42,7 +43,7 @@ def test_each_image_is_one_of_its_own_crops_and_all_are_as_likely():
 
 
 def test_the_usual_padding_is_four():
-    x = torch.rand(40, 3, 32, 32, generator=generator("cpu", 0))
+    x = torch.rand(24, 3, 32, 32, generator=generator("cpu", 0))
     changed = crop_and_flip(x, generator("cpu", 2))
     offsets = {which_crop(*pair, padding=4)[:2] for pair in zip(x, changed, strict=True)}
     assert max(max(pair) for pair in offsets) == 8
@@ -61,3 +62,11 @@ def test_the_batch_given_is_left_alone():
     before = x.clone()
     crop_and_flip(x, generator("cpu", 1))
     assert torch.equal(x, before)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_cpu_generator_gives_the_same_crops_on_cuda():
+    x = torch.rand(16, 3, 32, 32, generator=generator("cpu", 0))
+    on_cuda = crop_and_flip(x.cuda(), generator("cpu", 1))
+    assert on_cuda.is_cuda
+    assert torch.equal(on_cuda.cpu(), crop_and_flip(x, generator("cpu", 1)))

@@ -162,7 +162,7 @@ def test_an_unreachable_server_is_said(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_address_that_is_none_is_said(tmp_path: Path):
-    with pytest.raises(UserError, match="^nowhere/.* is not an address to fetch from"):
+    with pytest.raises(UserError, match=r"^nowhere/.* is not an address to fetch from"):
         fetch("mnist", tmp_path, "nowhere")
 
 
@@ -203,7 +203,7 @@ def test_a_full_disk_is_said(mnist: FileServer, tmp_path: Path):
 
 def test_a_folder_that_cannot_be_made_is_said(mnist: FileServer, tmp_path: Path):
     (tmp_path / "mnist").touch()
-    with pytest.raises(UserError, match="^cannot write .*: "):
+    with pytest.raises(UserError, match=r"^cannot write .*: "):
         fetch("mnist", tmp_path, mnist.url)
 
 
@@ -240,12 +240,12 @@ def test_a_lacking_cifar_batch_is_fetched_again(cifar: FileServer, tmp_path: Pat
     assert held(folder) == held(tmp_path / "original")
 
 
-def test_an_archive_that_reaches_outside_is_refused(cifar: FileServer, tmp_path: Path, monkeypatch):
+def test_an_archive_cannot_reach_outside(cifar: FileServer, tmp_path: Path, monkeypatch):
     cifar.files["cifar-10-binary.tar.gz"] = archive(tmp_path / "original", extra="../../outside")
     monkeypatch.setitem(SOURCES, "cifar10", Source("http://127.0.0.1:9/unused/", md5s(cifar.files)))
-    with pytest.raises(UserError, match="^cannot unpack .*outside"):
-        fetch("cifar10", tmp_path / "data", cifar.url)
+    folder = fetch("cifar10", tmp_path / "data", cifar.url)
     assert not (tmp_path / "outside").exists()
+    assert (folder / "outside").is_file()
 
 
 @pytest.mark.parametrize(

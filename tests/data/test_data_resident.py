@@ -78,6 +78,20 @@ def test_moving_a_split_moves_pixels_and_labels():
     assert len(moved) == 10
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_gives_the_same_bits():
+    split = numbered_split(250)
+    moved = split.to("cuda")
+    assert moved.images([0]).is_cuda
+    assert torch.equal(moved.images(range(250)).cpu(), split.images(range(250)))
+    for source in (split, moved):
+        batches = source.batches(100, generator("cpu", 1, "epoch"), "cuda")
+        for (x, y), (x_cpu, y_cpu) in zip(batches, epoch(split, 1, 100), strict=True):
+            assert x.is_cuda
+            assert torch.equal(x.cpu(), x_cpu)
+            assert torch.equal(y.cpu(), y_cpu)
+
+
 GOOD = (torch.zeros(3, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 9, 4]))
 
 

@@ -18,7 +18,7 @@ WORKED: Lines = [
     (4, 4, -1, "0.0"),
     (5, 5, 5, "1.05"),
 ]
-OURS = "idx label predict radius correct time p_lower n alpha counts n0 counts0 noise seed vote".split()
+OURS = "idx label predict radius correct time p_lower n alpha counts n0 counts0 noise seed vote"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def write_ours() -> WriteLog:
         rest = ["0:00:00.125000", "0.9", "1000", "0.001", "990,10", "100", "99,1", noise, "7", vote]
         rows = [[*map(str, line), str(int(line[1] == line[2])), *rest] for line in lines]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join("\t".join(row) + "\n" for row in [OURS, *rows]))
+        path.write_text("".join("\t".join(row) + "\n" for row in [OURS.split(), *rows]))
         return path
 
     return write

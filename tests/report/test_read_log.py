@@ -107,5 +107,5 @@ def test_bad_log(tmp_path: Path, text: str, says: str) -> None:
 def test_not_text(tmp_path: Path) -> None:
     path = tmp_path / "weights.bin"
     path.write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(UserError, match="weights.bin: this is not text"):
+    with pytest.raises(UserError, match=r"weights\.bin: this is not text"):
         read_log(path)

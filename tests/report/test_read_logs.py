@@ -1,5 +1,6 @@
 """Many files: folders, their order, and titles that tell them apart."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,11 @@ import pytest
 from shieldwall.errors import UserError
 from shieldwall.results.logs import read_logs
 
+Write = Callable[..., Path]
 VOTES = ["mme", "zebra", "member-10", "we", "member-2", "apple", "member-1"]
 
 
-def test_order_and_titles_of_a_run(tmp_path: Path, write_run) -> None:
+def test_order_and_titles_of_a_run(tmp_path: Path, write_run: Write) -> None:
     run = write_run(tmp_path / "out", "digits", VOTES)
     logs = read_logs([run])
     assert [log.title for log in logs] == [
@@ -27,7 +29,9 @@ def test_order_and_titles_of_a_run(tmp_path: Path, write_run) -> None:
     assert [log.is_member for log in logs] == [True] * 3 + [False] * 4
 
 
-def test_any_mix_and_each_file_once(tmp_path: Path, write_run, write_ours, monkeypatch) -> None:
+def test_any_mix_and_each_file_once(
+    tmp_path: Path, write_run: Write, write_ours: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_run(tmp_path / "a", "first", ["we", "member-1"])
     write_run(tmp_path / "b", "second", ["mme", "we"])
     write_ours(tmp_path / "other.tsv")
@@ -36,7 +40,7 @@ def test_any_mix_and_each_file_once(tmp_path: Path, write_run, write_ours, monke
     assert [log.title for log in logs] == ["second WE", "second MME", "other", "first WE", "first member 1"]
 
 
-def test_runs_that_share_a_name_say_their_folder(tmp_path: Path, write_run) -> None:
+def test_runs_that_share_a_name_say_their_folder(tmp_path: Path, write_run: Write) -> None:
     same = [write_run(tmp_path / folder, "digits", ["we"]) for folder in ("a", "b")]
     other = write_run(tmp_path / "c", "letters", ["we"])
     logs = read_logs([*same, other])
@@ -44,31 +48,41 @@ def test_runs_that_share_a_name_say_their_folder(tmp_path: Path, write_run) -> N
     assert [log.run for log in logs] == ["digits (a)", "digits (b)", "letters"]
 
 
-def test_as_much_of_the_folder_as_it_takes(tmp_path: Path, write_ours) -> None:
+def test_as_much_of_the_folder_as_it_takes(tmp_path: Path, write_ours: Write) -> None:
     files = [write_ours(tmp_path / model / "test" / "sigma_0.25") for model in ("cohen", "salman")]
     assert [log.title for log in read_logs(files)] == ["sigma_0.25 (cohen/test)", "sigma_0.25 (salman/test)"]
 
 
-def test_votes_in_a_folder_without_a_recipe_take_its_name(tmp_path: Path, write_ours) -> None:
+def test_another_certificate_folder_of_the_same_run(
+    tmp_path: Path, write_run: Write, write_ours: Write
+) -> None:
+    run = write_run(tmp_path / "out", "digits", ["we"])
+    write_ours(run / "more-draws" / "we.tsv")
+    assert [log.title for log in read_logs([run / "more-draws"])] == ["digits WE"]
+    both = read_logs([run, run / "more-draws"])
+    assert [log.title for log in both] == ["digits (out) WE", "digits (more-draws) WE"]
+
+
+def test_votes_in_a_folder_without_a_recipe_take_its_name(tmp_path: Path, write_ours: Write) -> None:
     for vote in ("we", "member-1"):
         write_ours(tmp_path / "copied" / f"{vote}.tsv", vote=vote)
     assert [log.title for log in read_logs([tmp_path / "copied"])] == ["copied member 1", "copied WE"]
 
 
-def test_a_recipe_without_a_name_leaves_the_folder_s(tmp_path: Path, write_run) -> None:
+def test_a_recipe_without_a_name_leaves_the_folder_s(tmp_path: Path, write_run: Write) -> None:
     run = write_run(tmp_path / "out", "digits", ["we"])
     (run / "recipe.yaml").write_text("sigma: 0.25\n")
     assert read_logs([run])[0].title == "out WE"
 
 
-def test_broken_recipe(tmp_path: Path, write_run) -> None:
+def test_broken_recipe(tmp_path: Path, write_run: Write) -> None:
     run = write_run(tmp_path / "out", "digits", ["we"])
     (run / "recipe.yaml").write_text("name: [\n")
-    with pytest.raises(UserError, match="recipe.yaml: this is not YAML"):
+    with pytest.raises(UserError, match=r"recipe\.yaml: this is not YAML"):
         read_logs([run])
 
 
-def test_run_without_certificates(tmp_path: Path, write_run) -> None:
+def test_run_without_certificates(tmp_path: Path, write_run: Write) -> None:
     run = write_run(tmp_path / "out", "digits", [])
     with pytest.raises(UserError, match=f"{run}: .*no certificates.*shieldwall certify {run}$"):
         read_logs([run])

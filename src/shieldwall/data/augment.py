@@ -20,6 +20,6 @@ def crop_and_flip(x: Tensor, generator: Generator, padding: int = 4) -> Tensor:
     columns = left + torch.where(mirrored == 1, across.flip(0), across)
 
     padded = F.pad(x, (padding, padding, padding, padding))
-    image = torch.arange(count, device=x.device).view(-1, 1, 1, 1)
-    channel = torch.arange(channels, device=x.device).view(1, -1, 1, 1)
-    return padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+    places = rows[:, :, None] * padded.shape[3] + columns[:, None, :]
+    # One gather over flat pixels: indexing each axis is several times slower on a CPU.
+    return padded.flatten(2).gather(2, places.view(count, 1, -1).expand(-1, channels, -1)).view_as(x)

@@ -84,7 +84,7 @@ def _reconstruct(_kind: object, _shape: object, _code: object) -> np.ndarray[Any
 
 
 def _dtype(code: Any, align: int, copy: int) -> Any:
-    # Python 2 wrote the flags as 0 and 1, which numpy 2.4 warns about.
+    # Python 2 wrote the flags as 0 and 1, which numpy 2.4.0 to 2.4.4 warn about.
     return np.dtype(code, bool(align), bool(copy))
 
 

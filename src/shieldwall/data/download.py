@@ -25,10 +25,10 @@ class _DroppedError(Exception):
 
 def download(url: str, target: Path, md5: str, on_progress: Progress | None = None) -> None:
     """Make `target` the file at `url` with this checksum; nothing is done if it already is."""
-    if has_md5(target, md5):
-        return
     part = target.with_name(target.name + ".part")
     try:
+        if has_md5(target, md5):
+            return
         part.parent.mkdir(parents=True, exist_ok=True)
         _complete(url, part, md5, on_progress)
         if not has_md5(part, md5):

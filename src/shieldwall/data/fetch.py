@@ -4,7 +4,6 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from shieldwall.data.download import Progress, download
 from shieldwall.data.locate import IMAGENET_ADVICE, LAYOUTS, NAMES, roots
@@ -78,14 +77,16 @@ def fetch(
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Move the archive's files into `folder`, each once it is whole, and remove the archive."""
+    """Copy the archive's files into `folder`, each once it is whole, and remove the archive."""
     try:
-        with TemporaryDirectory(prefix=".unpacking-", dir=archive.parent) as scratch:
-            with tarfile.open(archive) as tar:
-                tar.extractall(scratch, filter="data")
-            folder.mkdir(exist_ok=True)
-            for file in (Path(scratch) / folder.name).iterdir():
-                file.replace(folder / file.name)
+        folder.mkdir(exist_ok=True)
+        with tarfile.open(archive) as tar:
+            for entry in tar:
+                # Plain files by their last name alone: nothing in an archive can point outside the folder.
+                if entry.isfile() and (source := tar.extractfile(entry)) is not None:
+                    part = folder / f".{Path(entry.name).name}.part"
+                    part.write_bytes(source.read())
+                    part.replace(folder / Path(entry.name).name)
         archive.unlink()
     except (OSError, tarfile.TarError) as error:
         raise UserError(f"cannot unpack {archive}: {error}; once mended, run it again") from error

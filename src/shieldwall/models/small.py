@@ -10,7 +10,7 @@ def digits_cnn(num_classes: int) -> nn.Module:
     return nn.Sequential(
         Normalize([0.305], [0.376]),
         nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
         nn.Flatten(),
         nn.Linear(32 * 4 * 4, 64), nn.ReLU(),
         nn.Linear(64, num_classes),

@@ -13,7 +13,7 @@ def gaussian(sigma: float = 0.25) -> Recipe:
         data="digits",
         model="digits-cnn",
         sigma=sigma,
-        schedule=Schedule(epochs=60, batch_size=128, lr=0.05, decay_every=20, decay=0.3),
+        schedule=Schedule(epochs=40, batch_size=64, lr=0.1, decay_every=15, decay=0.2),
         certification=Certification(n=10_000),
     )
 
@@ -25,6 +25,6 @@ def smoke() -> Recipe:
         name="smoke",
         summary="the whole pipeline in seconds, to see that it works",
         members=2,
-        schedule=Schedule(epochs=3, batch_size=128, lr=0.05, decay_every=2, decay=0.3),
+        schedule=Schedule(epochs=3, batch_size=64, lr=0.1, decay_every=2, decay=0.2),
         certification=Certification(n=1_000, every=12),
     )

@@ -139,6 +139,8 @@ def _coerce(value: Any, kind: Any, key: str) -> Any:
     try:
         if origin in (int, float) and isinstance(value, bool):
             raise ValueError
+        if origin is int and isinstance(value, int):
+            return value  # as it is: a large seed would lose digits as a float
         if origin is int and float(value) != int(float(value)):
             raise ValueError
         if origin in (int, float):

@@ -38,13 +38,14 @@ def plot_certified_accuracy(
             )
     if not logs:
         raise UserError("there are no logs to draw")
-    figure = _figure(logs, radii)
+    figure = draw(logs, radii)
     for target in targets:
         target.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(target, dpi=160, metadata=_METADATA[target.suffix.lower()])
 
 
-def _figure(logs: Sequence[Log], radii: Sequence[float] | None) -> "Figure":
+def draw(logs: Sequence[Log], radii: Sequence[float] | None = None) -> "Figure":
+    """The figure, not yet written: certified accuracy A(r) against r, a step curve for each log."""
     # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
     from matplotlib.figure import Figure
 

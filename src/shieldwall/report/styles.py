@@ -1,5 +1,6 @@
 """How each curve of a figure looks."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,9 +24,10 @@ def styles(logs: Sequence[Log]) -> list[dict[str, Any]]:
     if len(runs) == 1:
         turns = {id(log): turn for turn, log in enumerate([*ensembles, *members])}
     else:
+        stride = math.ceil(len(runs) / len(_COLOURS)) * len(_COLOURS)
         turns = {
-            id(log): runs.index(run) + place * len(_COLOURS)
-            for run in runs
+            id(log): first + place * stride
+            for first, run in enumerate(runs)
             for kind in (ensembles, members)
             for place, log in enumerate(log for log in kind if log.run == run)
         }

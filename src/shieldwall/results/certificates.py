@@ -35,10 +35,14 @@ class CertificateFolder:
         self._check_settings(dict(settings))
         self._files: dict[str, BinaryIO] = {}
         self._synced = time.monotonic()
-        with disk_errors(path):
-            for vote in votes:
-                self._files[vote] = (path / f"{vote}.tsv").open("a+b", buffering=0)
-            self.done = self._drop_incomplete()
+        try:
+            with disk_errors(path):
+                for vote in votes:
+                    self._files[vote] = (path / f"{vote}.tsv").open("a+b", buffering=0)
+                self.done = self._drop_incomplete()
+        except BaseException:
+            self._close()
+            raise
 
     def append(self, idx: int, label: int, certificates: Mapping[str, Certificates], seconds: float) -> None:
         """Add one input's certificates, a line to every vote's file."""
@@ -67,14 +71,16 @@ class CertificateFolder:
         try:
             self.sync()
         finally:
-            for file in self._files.values():
-                file.close()
+            self._close()
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         path = self.path / "settings.yaml"
         if path.is_file():
-            other = difference(yaml.safe_load(path.read_text()), settings)
-            if other:
+            if other := difference(_read_settings(path), settings):
                 raise UserError(
                     f"{self.path} holds certificates made with other settings ({other}); write these "
                     "to another folder with --to NAME, or delete the old ones"
@@ -82,6 +88,11 @@ class CertificateFolder:
             return
         with disk_errors(self.path):
             self.path.mkdir(exist_ok=True)
+        if any(item.name != f".{path.name}.part" for item in self.path.iterdir()):
+            raise UserError(
+                f"{self.path} holds files, but no settings.yaml that says what they were made with; "
+                "write to another folder with --to NAME"
+            )
         write_atomic(path, yaml.safe_dump(settings, sort_keys=False).encode())
 
     def _drop_incomplete(self) -> list[int]:
@@ -134,7 +145,24 @@ def _whole_lines(file: BinaryIO, path: Path) -> list[bytes]:
             return []
         raise UserError(f"{path} does not start with the columns of a certificate file; move it away")
     lines = content[len(HEADER) :].splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith(b"\n") and line.count(b"\t") == len(COLUMNS) - 1]
-    if len(whole) < len(lines) - 1:
-        raise UserError(f"{path} has damaged lines; move it away and certify again")
-    return whole
+    if lines and not _is_whole(lines[-1]):
+        lines.pop()
+    for number, line in enumerate(lines, start=2):
+        if not _is_whole(line):
+            raise UserError(f"{path}, line {number} is damaged; move the file away and certify again")
+    return lines
+
+
+def _is_whole(line: bytes) -> bool:
+    cells = line.split(b"\t")
+    return line.endswith(b"\n") and len(cells) == len(COLUMNS) and cells[0].isdigit()
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        settings = yaml.safe_load(path.read_text())
+    except (UnicodeDecodeError, yaml.YAMLError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise UserError(f"{path} is damaged, so what these certificates are is unknown; move the folder away")
+    return settings

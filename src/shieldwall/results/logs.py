@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 class Log:
     """One classifier certified on a set of inputs; the arrays have one entry for each input.
 
-    `correct` is predict == label, so that abstaining is never correct. `sigma`, `n` and
+    `correct` is predict == label; no label is -1, so abstaining is never correct. `sigma`, `n` and
     `alpha` are None where the file does not say, or says more than one.
     """
 
@@ -64,12 +64,13 @@ def read_log(path: str | Path) -> Log:
     path = Path(path)
     rows = _rows(path)
     stem = _stem(path)
-    run = _run_name(path)
+    folder = _run_folder(path)
+    run = _recipe_name(folder) if folder else stem
     voted = _only(row.vote for row in rows)
     predict = np.array([row.predict for row in rows], dtype=np.int64)
     label = np.array([row.label for row in rows], dtype=np.int64)
     return Log(
-        title=f"{run} {_spoken(stem)}" if _is_of_run(path) else run,
+        title=f"{run} {_spoken(stem)}" if folder else run,
         run=run,
         vote=stem if _is_vote(stem) else voted or stem,
         path=path,
@@ -77,7 +78,7 @@ def read_log(path: str | Path) -> Log:
         label=label,
         predict=predict,
         radius=np.array([row.radius for row in rows], dtype=np.float64),
-        correct=(predict == label) & (predict != ABSTAIN),
+        correct=predict == label,
         sigma=_only(row.sigma for row in rows),
         n=_only(row.n for row in rows),
         alpha=_only(row.alpha for row in rows),
@@ -229,27 +230,29 @@ def _spoken(stem: str) -> str:
     return f"member {member[1]}" if member else _ENSEMBLES.get(stem, stem)
 
 
-def _is_of_run(path: Path) -> bool:
-    return path.parent.resolve().name == FOLDER or _is_vote(_stem(path))
+def _run_folder(path: Path) -> Path | None:
+    """The run that a log is of, or None where it stands alone."""
+    folder = path.parent.resolve()
+    if folder.name == FOLDER or (folder.parent / "recipe.yaml").is_file():
+        return folder.parent
+    return folder if _is_vote(_stem(path)) else None
 
 
 def _home(path: Path) -> Path:
-    """The run folder of a log that is of a run, else the folder that the log lies in."""
+    """The folder that tells a log from those of the same name, votes of one certification sharing it."""
     folder = path.parent.resolve()
     return folder.parent if folder.name == FOLDER else folder
 
 
-def _run_name(path: Path) -> str:
-    if not _is_of_run(path):
-        return _stem(path)
-    recipe = _home(path) / "recipe.yaml"
+def _recipe_name(run: Path) -> str:
+    recipe = run / "recipe.yaml"
     if not recipe.is_file():
-        return _home(path).name
+        return run.name
     try:
         content = yaml.safe_load(recipe.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise UserError(f"{recipe}: this is not YAML: {' '.join(str(error).split())}") from None
-    return str(content["name"]) if isinstance(content, dict) and "name" in content else _home(path).name
+    return str(content["name"]) if isinstance(content, dict) and "name" in content else run.name
 
 
 def _told_apart(logs: list[Log]) -> list[Log]:

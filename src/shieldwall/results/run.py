@@ -45,7 +45,7 @@ class Run:
                     f"{path} holds a run of another recipe ({other}); choose another folder with --out"
                 )
             return run
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not (path.is_dir() and _is_fresh(path)):
             raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
         with disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,8 @@ class Run:
         return all(path.is_file() for path in self.member_paths())
 
     def save_members(self, members: Sequence[nn.Module]) -> None:
-        (self.path / "members").mkdir(exist_ok=True)
+        with disk_errors(self.path / "members"):
+            (self.path / "members").mkdir(exist_ok=True)
         for path, member in zip(self.member_paths(), members, strict=True):
             save_tensors(path, member.state_dict())
 
@@ -93,6 +94,11 @@ class Run:
             digest.update(path.read_bytes())
         return digest.hexdigest()
 
+    def epochs_done(self) -> int:
+        """How many epochs an interrupted training has behind it."""
+        log = self.path / "training.jsonl"
+        return len(log.read_bytes().splitlines()) if self.checkpoint.is_file() and log.is_file() else 0
+
     def save_log(self, records: Sequence[dict[str, Any]]) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in records)
         write_atomic(self.path / "training.jsonl", lines.encode())
@@ -100,5 +106,13 @@ class Run:
     def note_environment(self, stage: str, environment: dict[str, Any]) -> None:
         """Remember what `stage` was last run with."""
         path = self.path / "environment.json"
-        known = json.loads(path.read_text()) if path.is_file() else {}
+        try:
+            known = dict(json.loads(path.read_text())) if path.is_file() else {}
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{path} is damaged ({error}); move it away") from error
         write_atomic(path, (json.dumps({**known, stage: environment}, indent=2) + "\n").encode())
+
+
+def _is_fresh(folder: Path) -> bool:
+    """Whether a folder holds nothing, or only what a kill left of writing its recipe."""
+    return all(item.name == ".recipe.yaml.part" for item in folder.iterdir())

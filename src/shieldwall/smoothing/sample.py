@@ -101,6 +101,7 @@ def stream_counts(
 
 def default_batch_size(device: torch.device, shape: Sequence[int]) -> int:
     """Near the fastest on CPUs, whose caches are small; on an accelerator as much as is sure to fit."""
+    pixels = math.prod(shape)
     if device.type == "cpu":
-        return 256
-    return max(16, min(10_000, 2**23 // math.prod(shape)))
+        return max(64, min(2_048, 2**18 // pixels))
+    return max(16, min(10_000, 2**23 // pixels))

@@ -38,6 +38,10 @@ def certify_run(
     `changes` replace fields of the recipe's certification where they are not None: n0, n, alpha,
     every, limit. `seed` names the draws; by default the recipe's.
     """
+    if Path(to).name != to or to in ("", ".."):
+        raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
+    if batch_size is not None and batch_size < 1:
+        raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
     run = Run(path)
     recipe = run.recipe
     plan = replace(
@@ -60,7 +64,8 @@ def certify_run(
         done = len(folder.done)
         left = remaining(folder.done, wanted)
         if not left:
-            console.print(f"{folder.path}: all {len(wanted)} inputs are certified already", highlight=False)
+            message = f"{folder.path}: all {len(wanted)} inputs are certified already"
+            console.print(message, highlight=False, markup=False, soft_wrap=True)
             return run
         run.note_environment("certify", environment.describe(where))
         title = f"certifying {len(wanted)} inputs, {len(votes)} votes"

@@ -54,7 +54,7 @@ def predict_run(
     classifier = classifier_of(vote, load_members(run, dataset, where))
     found = predict(
         classifier, torch.stack(x), noise=Gaussian(run.recipe.sigma), n=n, alpha=alpha,
-        seed=run.recipe.seed, device=where,
+        seed=run.recipe.seed, indices=[*range(len(images)), *indices], device=where,
     )  # fmt: skip
     answers = []
     for k, source in enumerate(sources):

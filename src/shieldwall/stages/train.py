@@ -34,19 +34,26 @@ def train_run(
     run = Run.create(path, recipe)
     with run.lock():
         if run.is_trained():
-            console.print(f"{run.path} is trained already", highlight=False)
+            console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
             return run
         run.note_environment("train", environment.describe(where))
         title = f"training {recipe.members} members"
+        images = len(dataset.train)
+        done = run.epochs_done() * images
         note = ""
-        with progress_bar(console, title, recipe.schedule.epochs * len(dataset.train)) as show:
+        with progress_bar(console, title, recipe.schedule.epochs * images, done) as show:
 
             def on_epoch(records: list[Record]) -> None:
                 nonlocal note
                 run.save_log(records)
                 note = f"epoch {records[-1]['epoch']}, loss {records[-1]['loss']:.4f}"
+                show(records[-1]["epoch"] * images, note)
 
-            train(
+            def on_batch(seen: int) -> None:
+                if seen % images:  # the last batch of an epoch is shown with its loss
+                    show(seen, note)
+
+            records = train(
                 members,
                 dataset.train,
                 objective,
@@ -55,8 +62,9 @@ def train_run(
                 device=where,
                 checkpoint=run.checkpoint,
                 on_epoch=on_epoch,
-                on_batch=lambda seen: show(seen, note),
+                on_batch=on_batch,
             )
+        run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
         run.save_members(members)
         run.checkpoint.unlink(missing_ok=True)
     return run

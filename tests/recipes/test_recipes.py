@@ -1,0 +1,96 @@
+"""Recipes: complete, validated, overridden key by key, and written so that they read back."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from shieldwall import UserError, data, models, recipes
+from shieldwall.smoothing import Gaussian
+from shieldwall.training import build_objective
+
+
+@pytest.mark.parametrize("name", recipes.FAMILIES)
+def test_every_recipe_names_what_exists_and_reads_back(name: str, tmp_path: Path) -> None:
+    for recipe in [recipes.get(name), *(recipes.get(f"{name}-{s}") for s in recipes.FAMILIES[name].sigmas)]:
+        assert recipe.data in data.NAMES
+        assert callable(models.factory(recipe.model))
+        assert build_objective(recipe.objective, Gaussian(recipe.sigma))
+        path = tmp_path / f"{recipe.name}.yaml"
+        path.write_text(recipe.to_yaml())
+        assert recipes.get(str(path)) == recipe
+
+
+def test_a_name_may_carry_its_sigma() -> None:
+    assert recipes.get("mnist-gaussian-1.0").sigma == 1.0
+    assert recipes.get("mnist-gaussian-1.0").name == "mnist-gaussian-1.0"
+    with pytest.raises(UserError, match="did you mean"):
+        recipes.get("mnist-gaussian-3.0")
+
+
+def test_override() -> None:
+    changed = recipes.override(
+        recipes.get("smoke"),
+        ["sigma=1", "schedule.lr=1e-3", "objective.num_noise=4", "members=5", "certification.limit=7"],
+    )
+    assert changed.sigma == 1.0
+    assert isinstance(changed.sigma, float)
+    assert changed.schedule.lr == 0.001
+    assert changed.objective == {"name": "gaussian", "num_noise": 4}
+    assert changed.members == 5
+    assert changed.certification.limit == 7
+    assert recipes.get("smoke").members == 2
+    assert recipes.override(changed, ["certification.limit=null"]).certification.limit is None
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("sigma=0", "sigma must be a positive number; given: 0.0"),
+        ("sigma=.inf", "sigma must be a positive number"),
+        ("sigma=.nan", "sigma must be a positive number"),
+        ("sigma=big", "recipe key sigma must be a number; given: 'big'"),
+        ("members=2.5", "recipe key members must be a whole number; given: 2.5"),
+        ("members=true", "recipe key members must be a whole number"),
+        ("members=0", "members must be at least 1"),
+        ("data=3", "recipe key data must be text; given: 3"),
+        ("schedule=3", "recipe key schedule must hold keys of its own"),
+        ("schedule.lr=-1", r"schedule\.lr must be positive"),
+        ("schedule.momentum=1", r"schedule\.momentum must lie in"),
+        ("schedule.weight_decay=-1", r"schedule\.weight_decay must not be negative"),
+        ("schedule.epochs=0", r"schedule\.epochs must be positive"),
+        ("certification.n=5", "smallest n that can is 10"),
+        ("certification.every=0", r"certification\.every must be at least 1"),
+        ("certification.limit=0", r"certification\.limit must be at least 1"),
+        ("sigmaa=1", "did you mean 'sigma'"),
+        ("schedule.epoch=1", r"did you mean 'schedule\.epochs'"),
+        ("schedul.epochs=1", r"did you mean 'schedule\.epochs'"),
+        ("sigma.x=1", "no recipe key called"),
+        ("sigma", "--set takes key=value"),
+        ("sigma=[", "is not a value"),
+    ],
+)
+def test_bad_overrides(assignment: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        recipes.override(recipes.get("smoke"), [assignment])
+
+
+@pytest.mark.parametrize("content", ["- a list", ": : :", "\x00", "name: x\n", "name: x\nbanana: 1\n"])
+def test_files_that_are_no_recipes(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(content)
+    with pytest.raises(UserError):
+        recipes.get(str(path))
+    with pytest.raises(UserError, match="readable"):
+        recipes.get(str(tmp_path / "missing.yaml"))
+
+
+def test_difference_names_what_differs() -> None:
+    ours = asdict(recipes.get("smoke"))
+    theirs = asdict(recipes.override(recipes.get("smoke"), ["schedule.lr=1", "objective.num_noise=3"]))
+    assert recipes.difference(ours, ours) == ""
+    found = recipes.difference(ours, theirs)
+    assert found == "schedule.lr: 0.05, not 1.0; objective.num_noise: None, not 3" or set(found.split("; ")) == {
+        "schedule.lr: 0.05, not 1.0",
+        "objective.num_noise: None, not 3",
+    }

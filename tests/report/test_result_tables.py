@@ -1,0 +1,119 @@
+"""The table, to the letter."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from shieldwall.errors import UserError
+from shieldwall.report import as_markdown, table
+from shieldwall.results.logs import Log
+
+
+@pytest.fixture
+def pair(worked: Log) -> list[Log]:
+    """The worked log, and one that is 0.25 better on its correct inputs but wrong on the fifth."""
+    first = replace(worked, title="digits WE")
+    better = replace(
+        worked,
+        title="digits [MME]",
+        predict=np.array([0, 1, 2, 1, 0, 0]),
+        correct=np.array([True, True, True, False, False, False]),
+        radius=np.array([0.75, 0.5, 0.35, 0.9, 0.1, 0.0]),
+    )
+    return [first, better]
+
+
+def rendered(logs: list[Log], radii: list[float] | None = None, width: int = 80, colour: bool = False) -> str:
+    console = Console(
+        file=StringIO(), width=width, color_system="standard" if colour else None, force_terminal=colour
+    )
+    console.print(table(logs, radii), crop=False)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+
+
+def test_terminal(pair: list[Log]) -> None:
+    assert rendered(pair) == (
+        "certified accuracy in %, by L2 radius\n"
+        "              clean                                 abst.\n"
+        "               0.00  0.25  0.50  0.75  1.00    ACR      %  inputs\n"
+        "─────────────────────────────────────────────────────────────────\n"
+        "digits WE      66.7  50.0  33.3  16.7  16.7  0.317   16.7       6\n"
+        "digits [MME]   50.0  50.0  33.3  16.7   0.0  0.267    0.0       6\n"
+        "6 inputs, n = 1,000, alpha = 0.001, sigma = 0.25"
+    )
+
+
+def test_markdown(pair: list[Log]) -> None:
+    pair[0] = replace(pair[0], title="a|b")
+    assert as_markdown(pair, [0.3, 0.03125]) == (
+        "certified accuracy in %, by L2 radius\n\n"
+        "|  | clean 0.00 | 0.0312 | 0.30 | ACR | abst. % | inputs |\n"
+        "| :-- | --: | --: | --: | --: | --: | --: |\n"
+        "| a\\|b | **66.7** | **66.7** | 33.3 | **0.317** | 16.7 | 6 |\n"
+        "| digits [MME] | 50.0 | 50.0 | **50.0** | 0.267 | 0.0 | 6 |\n\n"
+        "6 inputs, n = 1,000, alpha = 0.001, sigma = 0.25\n"
+    )
+
+
+def test_the_best_is_bold_unless_all_are_equal(pair: list[Log]) -> None:
+    first, second = rendered(pair, colour=True).splitlines()[4:6]
+    assert "\x1b[1m 66.7\x1b[0m" in first
+    assert "\x1b[1m0.317\x1b[0m" in first
+    assert first.count("\x1b[1m") == 3
+    assert "\x1b[1m" not in second
+
+
+def test_a_lone_log_has_nothing_bold(worked: Log) -> None:
+    assert "**" not in as_markdown([worked])
+
+
+def test_what_differs_is_not_said_for_all(pair: list[Log]) -> None:
+    pair[1] = replace(pair[1], sigma=0.5, n=None)
+    assert as_markdown(pair).endswith("6 inputs, alpha = 0.001\n")
+
+
+@pytest.mark.parametrize("field", ["idx", "label"])
+def test_other_inputs_are_warned_of(pair: list[Log], field: str) -> None:
+    """Other numbers are other inputs, and so are other labels under the same numbers."""
+    pair[1] = replace(pair[1], **{field: getattr(pair[1], field) + 1})
+    assert "warning: the inputs differ from log to log" in " ".join(rendered(pair).split())
+    assert "warning: the inputs differ from log to log" in as_markdown(pair)
+
+
+def test_the_order_of_inputs_does_not_matter(pair: list[Log]) -> None:
+    pair[1] = replace(pair[1], idx=pair[1].idx[::-1], label=pair[1].label[::-1])
+    assert "warning" not in as_markdown(pair)
+
+
+def test_a_narrow_terminal_wraps_titles_and_cuts_no_number(pair: list[Log]) -> None:
+    pair[0] = replace(pair[0], title="digits-gaussian member 1")
+    shown = rendered(pair, [0.1 * k for k in range(11)], width=40)
+    assert "…" not in shown
+    assert "digits-gaussian " in shown
+    assert "\nmember 1\n" in shown
+    assert shown.splitlines()[4].split()[1:] == (
+        "66.7 66.7 50.0 33.3 33.3 33.3 16.7 16.7 16.7 16.7 16.7 0.317 16.7 6".split()  # noqa: SIM905
+    )
+
+
+def test_no_logs() -> None:
+    with pytest.raises(UserError, match="no logs"):
+        table([])
+
+
+def test_bad_radii(worked: Log) -> None:
+    with pytest.raises(UserError, match="not negative"):
+        table([worked], [-1.0])
+
+
+def test_the_report_starts_without_the_heavy_libraries() -> None:
+    code = (
+        "import sys, shieldwall.report; sys.exit(' '.join({'torch', 'matplotlib', 'scipy'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
