@@ -90,11 +90,12 @@ def _epoch(
         group["lr"] = schedule.lr_at(epoch)
     for member in members:
         member.train()
+    current = objective.at_epoch(epoch)
     sums: dict[str, Tensor] = {}
     seen = epoch * len(data)
     for x, y in data.batches(schedule.batch_size, order, where):
         with torch.autocast(where.type, torch.bfloat16, enabled=where.type == "cuda"):
-            loss, terms = objective(members, x, y, noise)
+            loss, terms = current(members, x, y, noise)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -5,11 +5,16 @@ generator it is handed and holds no state, so that the loop can resume anywhere.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+
+from shieldwall.errors import UserError
+from shieldwall.smoothing.noise import Noise
 
 
 class Loss(NamedTuple):
@@ -27,3 +32,80 @@ class Objective(ABC):
         self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Loss:
         """The loss at clean images x (B, C, H, W) in [0, 1] with labels y (B,)."""
+
+    def at_epoch(self, epoch: int) -> Self:
+        """The objective as it stands in this epoch, counted from 0: warm-ups and deferrals live here."""
+        return self
+
+
+@dataclass(frozen=True)
+class NoisyBatch:
+    """A batch and `copies` noisy versions of each of its images, the same for every member."""
+
+    x: Tensor
+    """(B, C, H, W), clean."""
+    y: Tensor
+    """(B,)"""
+    noise: Tensor
+    """(copies * B, C, H, W): copy after copy of the whole batch."""
+    noisy: Tensor
+    """(copies * B, C, H, W) = x + noise, not clipped."""
+    labels: Tensor
+    """(copies * B,)"""
+
+    @classmethod
+    def draw(
+        cls, x: Tensor, y: Tensor, noise: Noise, copies: int, generator: torch.Generator
+    ) -> "NoisyBatch":
+        repeated = x.repeat(copies, *(1 for _ in x.shape[1:]))
+        drawn = noise.sample(repeated.shape, generator)
+        return cls(x, y, drawn, repeated + drawn, y.repeat(copies))
+
+    @property
+    def copies(self) -> int:
+        return len(self.noisy) // len(self.x)
+
+    def by_copy(self, values: Tensor) -> Tensor:
+        """(copies * B, ...) -> (copies, B, ...)"""
+        return values.unflatten(0, (self.copies, len(self.x)))
+
+
+@dataclass(frozen=True)
+class MemberObjective(Objective):
+    """An objective that is the sum of one loss per member: what DRT can wrap."""
+
+    noise: Noise
+    num_noise: int = 2
+    """Noisy copies of each image."""
+
+    def __post_init__(self) -> None:
+        if self.num_noise < 1:
+            raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {self.num_noise}")
+
+    @abstractmethod
+    def member_loss(
+        self,
+        member: nn.Module,
+        batch: NoisyBatch,
+        noisy_logits: Callable[[], Tensor],
+        generator: torch.Generator,
+    ) -> Loss:
+        """One member's loss. `noisy_logits()` are its logits at `batch.noisy`, for those who need them."""
+
+    def __call__(
+        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Loss:
+        batch = NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
+        losses = [self.member_loss(one, batch, partial(one, batch.noisy), generator) for one in members]
+        return summed(losses)
+
+
+def summed(losses: Sequence[Loss]) -> Loss:
+    """The members' losses added up, and their terms averaged."""
+    terms = {name: torch.stack([one.terms[name] for one in losses]).mean() for name in losses[0].terms}
+    return Loss(torch.stack([one.total for one in losses]).sum(), terms)
+
+
+def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The fraction of logits (B, K) whose argmax is the label."""
+    return (logits.argmax(-1) == labels).float().mean()
