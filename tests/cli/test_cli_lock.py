@@ -1,20 +1,13 @@
-"""One process at a time works on a run folder."""
+"""One process at a time works on a run folder, and a killed one is in nobody's way."""
 
+import signal
 from pathlib import Path
 
 import pytest
-from cli_tools import Shieldwall, finish, process, refused, snapshot, timeless
+from cli_tools import Shieldwall, finish, line_count, process, refused, snapshot, timeless, wait_until
 
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
-
-HOLD = """
-import sys
-from shieldwall.results.run import Run
-with Run(sys.argv[1]).lock():
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.mark.parametrize("command", [["certify"], ["train", "smoke", "--out"]])
@@ -52,12 +45,16 @@ def test_reading_needs_no_lock(shieldwall: Shieldwall, run: Path):
         assert shieldwall("predict", run, "--index", 0, "--n", 10).code == 0
 
 
-def test_a_killed_process_leaves_no_lock(shieldwall: Shieldwall, trained: Path, finished: Path):
-    with process("-c", HOLD, trained) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        refused(shieldwall("certify", trained, "--limit", 1), "another process is working on")
-        holder.kill()
-        assert finish(holder).code == -9
-    assert shieldwall("certify", trained, "--limit", 1).code == 0
-    assert timeless(trained) == timeless(finished, 1)
+def test_a_killed_certification_lets_go_and_is_completed_to_the_same_bytes(
+    shieldwall: Shieldwall, trained: Path, finished: Path
+):
+    file = trained / "certificates/mme.tsv"
+    with process("-m", "shieldwall", "certify", trained) as first:
+        wait_until(lambda: line_count(file) > 2, first)
+        first.send_signal(signal.SIGSTOP)
+        refused(shieldwall("certify", trained), f"another process is working on {trained}")
+        first.kill()
+        assert finish(first).code == -signal.SIGKILL
+    assert 3 <= line_count(file) < 31
+    assert shieldwall("certify", trained).code == 0
+    assert timeless(trained) == timeless(finished)

@@ -3,18 +3,7 @@
 from pathlib import Path
 
 import pytest
-from cli_tools import (
-    VOTES,
-    Shieldwall,
-    finish,
-    line_count,
-    process,
-    refused,
-    rows,
-    snapshot,
-    timeless,
-    wait_until,
-)
+from cli_tools import VOTES, Shieldwall, refused, rows, snapshot, timeless
 
 INPUTS = 4
 
@@ -46,10 +35,9 @@ def a_line_without_its_end(run: Path) -> None:
 
 
 def one_file_ahead(run: Path) -> None:
+    last = certificates(run, "member-1").read_bytes().splitlines(keepends=True)[-1]
     with certificates(run, "member-1").open("ab") as file:
-        file.write(
-            certificates(run, "member-1").read_bytes().splitlines(keepends=True)[-1].replace(b"12", b"24", 1)
-        )
+        file.write(last.replace(b"12", b"24", 1))
 
 
 def one_file_behind(run: Path) -> None:
@@ -165,16 +153,3 @@ def test_files_that_disagree_are_refused(shieldwall: Shieldwall, run: Path):
     before = snapshot(run)
     refused(shieldwall("certify", run), "disagree about input 24")
     assert snapshot(run) == before
-
-
-def test_a_killed_certification_goes_on_to_the_same_bytes(
-    shieldwall: Shieldwall, trained: Path, finished: Path
-):
-    with process("-m", "shieldwall", "certify", trained) as started:
-        wait_until(lambda: line_count(certificates(trained, "mme")) > 2, started)
-        started.kill()
-        assert finish(started).code == -9
-    there = len(certificates(trained, "we").read_bytes().splitlines()) - 1
-    assert 2 <= there < 30
-    assert shieldwall("certify", trained).code == 0
-    assert timeless(trained) == timeless(finished)

@@ -39,8 +39,7 @@ def assert_stopped(outcome: Outcome) -> None:
     assert outcome.err == "stopped; run the same command to go on from here\n"
 
 
-@pytest.mark.parametrize("logged", [True, False])
-@pytest.mark.parametrize("epoch", [1, 2, 3])
+@pytest.mark.parametrize(("epoch", "logged"), [(1, True), (2, False), (3, True), (3, False)])
 def test_resuming_after_any_epoch_gives_the_same(
     epoch: int,
     logged: bool,
@@ -87,13 +86,13 @@ def test_a_kill_before_the_recipe_was_whole_is_no_obstacle(shieldwall: Shieldwal
 
 
 def test_a_killed_training_goes_on_to_the_same_losses_and_weights(shieldwall: Shieldwall, tmp_path: Path):
-    command = ["train", "smoke", "--set", "schedule.epochs=8", "--out"]
+    command = ["train", "smoke", "--set", "schedule.epochs=5", "--out"]
     folder, whole = tmp_path / "killed", tmp_path / "whole"
     with process("-m", "shieldwall", *command, folder) as started:
         wait_until(lambda: line_count(folder / "training.jsonl") > 0, started)
         started.kill()
         assert finish(started).code == -9
-    assert 1 <= line_count(folder / "training.jsonl") < 8
+    assert 1 <= line_count(folder / "training.jsonl") < 5
     assert not (folder / "members").exists()
     assert shieldwall(*command, folder).code == 0
     assert shieldwall(*command, whole).code == 0

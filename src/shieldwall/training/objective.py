@@ -67,7 +67,7 @@ class NoisyBatch:
 
     def by_copy(self, values: Tensor) -> Tensor:
         """(copies * B, ...) -> (copies, B, ...)"""
-        return values.unflatten(0, (self.copies, len(self.x)))
+        return values.reshape(self.copies, len(self.x), *values.shape[1:])
 
 
 @dataclass(frozen=True)

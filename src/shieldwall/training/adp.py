@@ -1,0 +1,91 @@
+"""ADP (Pang et al. 2019) on noisy inputs: members that disagree about the wrong classes.
+
+    L  = sum_i CE(f_i(x + eps), y)  -  alpha * H(P)  -  beta * log ED
+
+    P  = 1/N sum_i P_i,        P_i = softmax f_i(x + eps),       H(P) = -sum_c P_c log P_c
+    ED = det( M^T M + RIDGE I ),   the squared volume that the columns M_i of M span
+    M_i = P_i without its entry y, divided by its L2 norm
+
+This paper writes + alpha sum_i H(P) + beta log ED, to be minimised; it means Pang et al.'s regularizer,
+which is maximised and counts H(P) once. Without the ridge ED is 0 once N > K - 1, when N vectors of K - 1
+entries have no volume, and whenever two members agree.
+
+logits (N, m * B, K); M (N, m * B, K), the entry y being 0, which changes no inner product.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shieldwall.errors import UserError
+from shieldwall.smoothing.noise import Noise
+from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
+
+RIDGE = 1e-6
+
+
+@dataclass(frozen=True)
+class ADP(Objective):
+    noise: Noise
+    num_noise: int = 2
+    """Noisy copies of each image."""
+    alpha: float = 2.0
+    """The weight of the mean prediction's entropy."""
+    beta: float = 0.5
+    """The weight of the log-volume."""
+
+    def __post_init__(self) -> None:
+        if self.num_noise < 1:
+            raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {self.num_noise}")
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if not 0 <= value < math.inf:
+                raise UserError(f"{name} must be a number that is not negative; given: {value}")
+
+    def __call__(
+        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Loss:
+        batch = NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
+        logits = torch.stack([member(batch.noisy) for member in members]).float()
+        labels = batch.labels.expand(len(members), -1)
+        cross_entropies = torch.stack([F.cross_entropy(one, batch.labels) for one in logits]).sum()
+        log_p = logits.log_softmax(-1).logsumexp(0) - math.log(len(members))
+        entropy = -(log_p.exp() * log_p).sum(-1).mean()
+        log_volume = log_det_gram(non_maximal(logits, labels)).mean()
+        terms = {
+            "cross_entropy": cross_entropies.detach() / len(members),
+            "entropy": entropy.detach(),
+            "log_volume": log_volume.detach(),
+            "noisy_accuracy": accuracy(logits, labels),
+        }
+        return Loss(cross_entropies - self.alpha * entropy - self.beta * log_volume, terms)
+
+
+def non_maximal(logits: Tensor, labels: Tensor) -> Tensor:
+    """M: predictions without the true class, at unit length.  (N, B, K), (N, B) -> (N, B, K)"""
+    # Softmax over the other classes is the same direction, and does not underflow where P_y is nearly 1.
+    labelled = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, labels[..., None], True)
+    return F.normalize(logits.masked_fill(labelled, -torch.inf).softmax(-1), dim=-1)
+
+
+def log_det_gram(vectors: Tensor) -> Tensor:
+    """log det( V V^T + RIDGE I ) of the N vectors of each image.  (N, B, K) -> (B,)
+
+    By Gram-Schmidt: the volume is the product of the vectors' lengths, each taken orthogonally to those
+    before. The ridge enters as N more entries sqrt(RIDGE) e_i, so that no length is below sqrt(RIDGE):
+    float32 resolves that, where in V V^T itself rounding could exceed the ridge.
+    """
+    count, size, _ = vectors.shape
+    ridge = math.sqrt(RIDGE) * torch.eye(count, device=vectors.device)
+    rest = torch.cat([vectors, ridge[:, None].expand(count, size, count)], dim=-1)
+    log_det = vectors.new_zeros(size)
+    for _ in range(count):
+        first, rest = rest[0], rest[1:]
+        squared_length = first.square().sum(-1)
+        log_det = log_det + squared_length.log()
+        along = (rest * first).sum(-1) / squared_length
+        rest = rest - along[..., None] * first
+    return log_det

@@ -1,0 +1,56 @@
+"""Consistency regularisation (Jeong & Shin 2020): predictions that agree under different noise.
+
+    L = sum_i 1/m sum_j CE(f_i(x + eps_j), y)  +  lam * 1/m sum_j KL(P || P_j)  +  eta * H(P)
+
+    P_j = softmax f_i(x + eps_j),     P = 1/m sum_j P_j,     H(P) = -sum_c P_c log P_c
+
+log P_j (m, B, K); log P (B, K).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shieldwall.errors import UserError
+from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
+
+
+@dataclass(frozen=True)
+class Consistency(MemberObjective):
+    lam: float = 10.0
+    """The weight of the divergence from the mean prediction."""
+    eta: float = 0.5
+    """The weight of the mean prediction's entropy."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_noise < 2:
+            raise UserError(f"num_noise must be at least 2, for copies to agree; given: {self.num_noise}")
+        for name, value in (("lam", self.lam), ("eta", self.eta)):
+            if not 0 <= value < math.inf:
+                raise UserError(f"{name} must be a number that is not negative; given: {value}")
+
+    def member_loss(
+        self,
+        member: nn.Module,
+        batch: NoisyBatch,
+        noisy_logits: Callable[[], Tensor],
+        generator: torch.Generator,
+    ) -> Loss:
+        logits = noisy_logits()
+        cross_entropy = F.cross_entropy(logits, batch.labels)
+        log_p_by_copy = batch.by_copy(logits.float().log_softmax(-1))
+        log_p = log_p_by_copy.logsumexp(0) - math.log(batch.copies)
+        divergence = (log_p.exp() * (log_p - log_p_by_copy)).sum(-1).mean()
+        entropy = -(log_p.exp() * log_p).sum(-1).mean()
+        terms = {
+            "cross_entropy": cross_entropy.detach(),
+            "divergence": divergence.detach(),
+            "entropy": entropy.detach(),
+            "noisy_accuracy": accuracy(logits, batch.labels),
+        }
+        return Loss(cross_entropy + self.lam * divergence + self.eta * entropy, terms)

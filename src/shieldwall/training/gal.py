@@ -1,0 +1,76 @@
+"""GAL (Kariyappa & Qureshi 2019) on noisy inputs: members whose loss gradients point apart.
+
+    L = sum_i CE_i  +  weight * log( 2 / (N (N - 1)) sum_{i<j} exp cos(g_i, g_j) )
+
+    CE_i = CE(f_i(x + eps), y),     g_i = grad_x CE_i
+
+The papers leave out the constant 2 / (N (N - 1)): it moves no gradient, and makes the alignment 1 when
+all gradients agree, 0 when they are orthogonal, however many members there are. One member has no
+alignment.
+
+g (N, m * B, C * H * W); cosines (N (N - 1) / 2, m * B).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shieldwall.errors import UserError
+from shieldwall.smoothing.noise import Noise
+from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
+
+FLOOR = 1e-12
+"""Gradients shorter than this count as zero, which is orthogonal to everything."""
+
+
+@dataclass(frozen=True)
+class GAL(Objective):
+    noise: Noise
+    num_noise: int = 2
+    """Noisy copies of each image."""
+    weight: float = 0.5
+    """The weight of the alignment."""
+
+    def __post_init__(self) -> None:
+        if self.num_noise < 1:
+            raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {self.num_noise}")
+        if not 0 <= self.weight < math.inf:
+            raise UserError(f"weight must be a number that is not negative; given: {self.weight}")
+
+    def __call__(
+        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Loss:
+        batch = NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
+        noisy = batch.noisy.requires_grad_()
+        logits = torch.stack([member(noisy) for member in members])
+        losses = [F.cross_entropy(one, batch.labels, reduction="none") for one in logits]
+        cross_entropies = torch.stack(losses).mean(1).sum()
+        alignment = torch.zeros_like(cross_entropies)
+        if len(members) > 1:
+            alignment = log_mean_exp_cosine([input_gradient(loss, noisy) for loss in losses]).mean()
+        terms = {
+            "cross_entropy": cross_entropies.detach() / len(members),
+            "alignment": alignment.detach(),
+            "noisy_accuracy": accuracy(logits, batch.labels),
+        }
+        return Loss(cross_entropies + self.weight * alignment, terms)
+
+
+def input_gradient(losses: Tensor, inputs: Tensor) -> Tensor:
+    """The gradient of each input's loss, itself differentiable.  (B,), (B, ...) -> (B, D)"""
+    (gradient,) = torch.autograd.grad(losses.sum(), inputs, create_graph=True)
+    return gradient.flatten(1).float()
+
+
+def log_mean_exp_cosine(gradients: Sequence[Tensor]) -> Tensor:
+    """log of the mean over pairs of exp cos(g_i, g_j), N gradients (B, D) -> (B,)"""
+    # Not g / ||g||: the derivative of a norm at zero is not a number.
+    units = [g * (g.square().sum(1, keepdim=True) + FLOOR**2).rsqrt() for g in gradients]
+    # Products, not a matmul: autocast would run that one in bfloat16.
+    cosines = torch.stack([(one * other).sum(1) for one, other in combinations(units, 2)])
+    return cosines.logsumexp(0) - math.log(len(cosines))

@@ -1,0 +1,95 @@
+"""MACER (Zhai et al. 2020): maximise the certified radius itself, without an attack.
+
+    L   = sum_i 1/B sum_x [ -log p_y + lam * R ]
+    p   = 1/k sum_j softmax(f_i(x + eps_j)),            eps_j ~ N(0, sigma^2 I)
+    q   = 1/k sum_j softmax(beta f_i(x + eps_j))
+    gap = Phi^-1(q_y) - Phi^-1(max_{c != y} q_c),       the certified radius is sigma/2 gap
+    R   = sigma/2 (gamma - gap) where 0 < gap < gamma, else 0
+
+R is the hinge sigma/2 max(0, gamma - gap) on the images that the smoothed member gets right (gap > 0):
+only these have a radius to widen. The sum is divided by the size B of the whole batch, as in the
+original, not by the number of such images. beta sharpens softmax towards the argmax that certification
+counts. lam is 0 in the first `defer` epochs.
+
+logits (k, B, K); p, q (B, K); gap (B,).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from shieldwall.errors import UserError
+from shieldwall.smoothing.noise import Gaussian
+from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
+
+
+@dataclass(frozen=True)
+class MACER(MemberObjective):
+    num_noise: int = 16
+    """k, the noisy copies of each image."""
+    lam: float = 16.0
+    """The weight of the robustness term."""
+    gamma: float = 8.0
+    """The gap beyond which a radius is wide enough."""
+    beta: float = 16.0
+    """The inverse temperature of the robustness term."""
+    defer: int = 0
+    """Epochs of classification alone, before the robustness term sets in."""
+    scale: float = field(default=1.0, repr=False)
+    """The part of lam that this epoch uses, 0 or 1: `at_epoch` sets it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.noise, Gaussian):
+            raise UserError(f"MACER's radius is that of Gaussian noise; given: {self.noise}")
+        if not 0 <= self.lam < math.inf:
+            raise UserError(f"lam must be a number that is not negative; given: {self.lam}")
+        for name, value in (("gamma", self.gamma), ("beta", self.beta)):
+            if not 0 < value < math.inf:
+                raise UserError(f"{name} must be a positive number; given: {value}")
+        if self.defer < 0:
+            raise UserError(f"defer (epochs) must not be negative; given: {self.defer}")
+
+    def at_epoch(self, epoch: int) -> Self:
+        return replace(self, scale=float(epoch >= self.defer))
+
+    def member_loss(
+        self,
+        member: nn.Module,
+        batch: NoisyBatch,
+        noisy_logits: Callable[[], Tensor],
+        generator: torch.Generator,
+    ) -> Loss:
+        assert isinstance(self.noise, Gaussian)
+        logits = batch.by_copy(noisy_logits()).float()
+        log_p = log_mean_softmax(logits)
+        classification = -log_p.gather(-1, batch.y[:, None]).mean()
+        gap = certified_gap(log_mean_softmax(self.beta * logits).exp(), batch.y)
+        hinged = torch.where((gap > 0) & (gap < self.gamma), self.gamma - gap, 0.0)
+        robustness = self.noise.sigma / 2 * hinged.mean()
+        terms = {
+            "classification": classification.detach(),
+            "robustness": robustness.detach(),
+            "smoothed_accuracy": accuracy(log_p, batch.y),
+        }
+        return Loss(classification + self.scale * self.lam * robustness, terms)
+
+
+def log_mean_softmax(logits: Tensor) -> Tensor:
+    """log( 1/k sum_j softmax(logits_j) ), which stays finite where softmax saturates.  (k, B, K) -> (B, K)"""
+    return logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))
+
+
+def certified_gap(q: Tensor, y: Tensor) -> Tensor:
+    """Phi^-1(q_y) - Phi^-1(max_{c != y} q_c).  (B, K), (B,) -> (B,)"""
+    # The ends of float32's open interval (0, 1), beyond which Phi^-1 is infinite.
+    lowest, highest = torch.finfo(q.dtype).tiny, 1 - torch.finfo(q.dtype).eps
+    labelled = torch.zeros_like(q, dtype=torch.bool).scatter(1, y[:, None], True)
+    q_y = q.gather(1, y[:, None])[:, 0].clamp(lowest, highest)
+    runner_up = q.masked_fill(labelled, 0).amax(1).clamp(lowest, highest)
+    gap: Tensor = torch.special.ndtri(q_y) - torch.special.ndtri(runner_up)
+    return gap

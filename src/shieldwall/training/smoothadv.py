@@ -1,0 +1,63 @@
+"""SmoothAdv (Salman et al. 2019): cross-entropy at noisy versions of adversarial images.
+
+    L = sum_i 1/m sum_j CE(f_i(x'_i + eps_j), y)
+    x'_i = argmax over ||x' - x||_2 <= epsilon of -log( 1/m sum_j softmax(f_i(x' + eps_j))_y )
+
+Each member i is attacked on its own, with the noise it is then trained on: the attack and the loss see
+the same m draws eps_j. The ball grows linearly to epsilon over the first `warmup` epochs.
+
+x, x'_i (B, C, H, W); eps (m, B, C, H, W); logits (m * B, K).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shieldwall.errors import UserError
+from shieldwall.training.attack import smoothed_pgd
+from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
+
+
+@dataclass(frozen=True)
+class SmoothAdv(MemberObjective):
+    epsilon: float = 1.0
+    """The radius of the attack's L2 ball."""
+    steps: int = 10
+    """PGD steps, each of length 2 epsilon / steps."""
+    warmup: int = 10
+    """Epochs until the ball has its full radius; 0 for none."""
+    scale: float = field(default=1.0, repr=False)
+    """The part of epsilon that this epoch uses: `at_epoch` sets it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.epsilon < math.inf:
+            raise UserError(
+                f"epsilon (radius of the attack) must be a positive number; given: {self.epsilon}"
+            )
+        if self.steps < 1:
+            raise UserError(f"steps (of the attack) must be at least 1; given: {self.steps}")
+        if self.warmup < 0:
+            raise UserError(f"warmup (epochs) must not be negative; given: {self.warmup}")
+
+    def at_epoch(self, epoch: int) -> Self:
+        return replace(self, scale=min(1.0, (epoch + 1) / self.warmup) if self.warmup else 1.0)
+
+    def member_loss(
+        self,
+        member: nn.Module,
+        batch: NoisyBatch,
+        noisy_logits: Callable[[], Tensor],
+        generator: torch.Generator,
+    ) -> Loss:
+        noise = batch.by_copy(batch.noise)
+        adversarial = smoothed_pgd(member, batch.x, batch.y, noise, self.scale * self.epsilon, self.steps)
+        logits = member((adversarial + noise).flatten(0, 1))
+        loss = F.cross_entropy(logits, batch.labels)
+        terms = {"cross_entropy": loss.detach(), "adversarial_accuracy": accuracy(logits, batch.labels)}
+        return Loss(loss, terms)

@@ -1,0 +1,86 @@
+"""Stability training (Li et al. 2019): predictions that noise does not move.
+
+    L = sum_i CE(f_i(x), y) + lam * 1/m sum_j D( P_i(x), P_i(x + eps_j) ),      P_i = softmax f_i
+
+    kl             D(P, Q) = KL(P || Q)      = sum_c P_c (log P_c - log Q_c)
+    renyi          D(P, Q) = D_a(P || Q)     = log( sum_c P_c^a Q_c^(1-a) ) / (a - 1),   a = order
+    cross_entropy  D(P, Q) = KL(P || Q) + H(P) = -sum_c P_c log Q_c
+
+Labels meet the clean image only; both sides of D are trained. This paper describes D as the Rényi
+divergence, the one in Li et al.'s certificate; Li et al. and the code the literature runs (that of Jeong
+& Shin 2020, lam = 2, one noisy copy) train with the cross-entropy, which also rewards confidence at the
+clean image. `kl` lies between: it is the limit of `renyi` at order 1.
+
+log P, log Q (m, B, K); D (m, B).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shieldwall.errors import UserError, unknown
+from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
+
+DIVERGENCES = ("kl", "renyi", "cross_entropy")
+
+
+@dataclass(frozen=True)
+class Stability(MemberObjective):
+    lam: float = 2.0
+    """The weight of the divergence."""
+    divergence: str = "kl"
+    """One of kl, renyi and cross_entropy."""
+    order: float = 2.0
+    """The order a of the Rényi divergence."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.lam < math.inf:
+            raise UserError(f"lam must be a number that is not negative; given: {self.lam}")
+        if self.divergence not in DIVERGENCES:
+            raise unknown("divergence", str(self.divergence), DIVERGENCES)
+        if not 0 < self.order < math.inf or self.order == 1:
+            raise UserError(
+                f"order (of the Rényi divergence) must be a positive number other than 1, where it is "
+                f"divergence: kl; given: {self.order}"
+            )
+
+    def member_loss(
+        self,
+        member: nn.Module,
+        batch: NoisyBatch,
+        noisy_logits: Callable[[], Tensor],
+        generator: torch.Generator,
+    ) -> Loss:
+        clean, noisy = member(batch.x), noisy_logits()
+        cross_entropy = F.cross_entropy(clean, batch.y)
+        log_p = clean.float().log_softmax(-1)
+        log_q = batch.by_copy(noisy.float().log_softmax(-1))
+        divergence = self._divergence(log_p, log_q).mean()
+        terms = {
+            "cross_entropy": cross_entropy.detach(),
+            "divergence": divergence.detach(),
+            "noisy_accuracy": accuracy(noisy, batch.labels),
+        }
+        return Loss(cross_entropy + self.lam * divergence, terms)
+
+    def _divergence(self, log_p: Tensor, log_q: Tensor) -> Tensor:
+        if self.divergence == "kl":
+            return kl(log_p, log_q)
+        if self.divergence == "renyi":
+            return renyi(log_p, log_q, self.order)
+        return -(log_p.exp() * log_q).sum(-1)
+
+
+def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """KL(P || Q) over the last dimension."""
+    return (log_p.exp() * (log_p - log_q)).sum(-1)
+
+
+def renyi(log_p: Tensor, log_q: Tensor, order: float) -> Tensor:
+    """D_order(P || Q) over the last dimension."""
+    return (order * log_p + (1 - order) * log_q).logsumexp(-1) / (order - 1)

@@ -1,0 +1,83 @@
+"""A user's own model, named as module:function."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from cli_tools import Outcome, Shieldwall, refused, timeless
+
+MODULE = '''
+"""A linear model, and functions that are no models."""
+
+from torch import nn
+
+NUMBER = 3
+
+
+def linear(num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
+
+
+def one_class_too_many(num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes + 1))
+
+
+def wrong_input(num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(63, num_classes))
+
+
+def unflattened(num_classes):
+    return nn.Linear(8, num_classes)
+
+
+def no_module(num_classes):
+    return "a network"
+'''
+
+
+@pytest.fixture
+def own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("own_models.py").write_text(MODULE)
+    monkeypatch.delitem(sys.modules, "own_models", raising=False)
+
+
+def train(shieldwall: Shieldwall, model: str) -> Outcome:
+    return shieldwall(
+        "train", "smoke", "--out", "out", "--set", "schedule.epochs=1", "--set", f"model={model}"
+    )
+
+
+@pytest.mark.usefixtures("own_models")
+def test_a_function_in_the_working_directory_is_trained_and_certified(shieldwall: Shieldwall):
+    path = list(sys.path)
+    assert train(shieldwall, "own_models:linear").code == 0
+    assert shieldwall("certify", "out", "--n", 20, "--limit", 2).code == 0
+    assert len(timeless(Path("out"))["we"]) == 3
+    assert sys.path == path
+
+
+@pytest.mark.usefixtures("own_models")
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("nowhere_models:linear", "cannot import 'nowhere_models'"),
+        ("own_models:linaer", "'own_models' has no function 'linaer'"),
+        ("own_models:NUMBER", "'NUMBER' is not a function of the number of classes"),
+        ("own_models:one_class_too_many", "returns shape (2, 11) for 2 images of 10 classes"),
+        ("own_models:unflattened", "returns shape (2, 1, 8, 10) for 2 images"),
+        ("own_models:wrong_input", "does not accept images of shape (1, 8, 8)"),
+        ("own_models:no_module", "must return an nn.Module; returned: str"),
+    ],
+)
+def test_what_is_no_model_is_refused(model: str, said: str, shieldwall: Shieldwall):
+    refused(train(shieldwall, model), f"model '{model}'", said)
+    assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("own_models")
+def test_certifying_without_the_module_says_so(shieldwall: Shieldwall, monkeypatch: pytest.MonkeyPatch):
+    assert train(shieldwall, "own_models:linear").code == 0
+    Path("own_models.py").unlink()
+    monkeypatch.delitem(sys.modules, "own_models")
+    refused(shieldwall("certify", "out"), "cannot import 'own_models'")
+    assert not Path("out/certificates").exists()

@@ -1,0 +1,101 @@
+"""What the command line says about itself: help, recipes, data sets, the demo."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_tools import Shieldwall
+from typer.testing import CliRunner
+
+from shieldwall import cli, recipes
+
+VERBS = ["train", "certify", "predict", "report", "data", "recipes", "demo"]
+
+
+def test_help_names_every_verb():
+    result = CliRunner().invoke(cli.app, ["--help"])
+    assert result.exit_code == 0
+    first_words = {line.strip("│ ").split(" ")[0] for line in result.output.splitlines()}
+    assert first_words.issuperset(VERBS)
+
+
+@pytest.mark.parametrize("verb", [*([verb] for verb in VERBS), ["data", "list"], ["data", "fetch"]])
+def test_every_verb_has_help(verb: list[str]):
+    result = CliRunner().invoke(cli.app, [*verb, "--help"])
+    assert result.exit_code == 0
+    assert f" {' '.join(verb)} [OPTIONS]" in result.output
+
+
+def test_the_recipes_are_listed(shieldwall: Shieldwall):
+    listed = shieldwall("recipes")
+    assert listed.code == 0
+    lines = [line.rstrip() for line in listed.out.splitlines()]
+    assert lines == [
+        " recipe                  sigma       what it does",
+        " smoke                   0.25        the whole pipeline in seconds, to see that",
+        "                                     it works",
+        " digits-gaussian         0.25 0.5 1  three small networks on 8x8 digits,",
+        "                                     Gaussian augmentation",
+        " mnist-gaussian          0.5 0.25 1  three LeNets on MNIST, Gaussian",
+        "                                     augmentation",
+        " fashion-mnist-gaussian  0.5 0.25 1  three LeNets on Fashion-MNIST, Gaussian",
+        "                                     augmentation",
+        " cifar10-gaussian        0.5 0.25 1  three ResNet-110s on CIFAR-10, Gaussian",
+        "                                     augmentation",
+        " imagenet-gaussian       0.5 0.25 1  three ResNet-50s on ImageNet, Gaussian",
+        "                                     augmentation",
+    ]
+
+
+@pytest.mark.parametrize("columns", ["20", "80"])
+@pytest.mark.parametrize("name", [*recipes.FAMILIES, "mnist-gaussian-1.0"])
+def test_a_recipe_is_shown_as_yaml_that_is_the_recipe(
+    name: str, columns: str, shieldwall: Shieldwall, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = shieldwall("recipes", name)
+    assert shown.code == 0
+    assert recipes.from_mapping(yaml.safe_load(shown.out)) == recipes.get(name)
+
+
+def test_a_shown_recipe_can_be_trained_from_a_file(shieldwall: Shieldwall):
+    text = shieldwall("recipes", "smoke").out
+    Path("mine.yaml").write_text(text.replace("epochs: 3", "epochs: 1").replace("name: smoke", "name: mine"))
+    assert shieldwall("train", "mine.yaml").code == 0
+    assert Path("runs/mine/recipe.yaml").read_text() == Path("mine.yaml").read_text()
+
+
+def test_a_sigma_in_the_name_is_the_recipes(shieldwall: Shieldwall):
+    shown = yaml.safe_load(shieldwall("recipes", "cifar10-gaussian-1.0").out)
+    assert shown["sigma"] == 1.0
+    assert shown["name"] == "cifar10-gaussian-1.0"
+
+
+def test_data_sets_are_listed(shieldwall: Shieldwall):
+    listed = shieldwall("data", "list")
+    assert listed.code == 0
+    assert [line.split()[0] for line in listed.out.splitlines() if not line.startswith("  ")] == [
+        *("data", "digits", "mnist", "fashion-mnist", "cifar10", "imagenet")
+    ]
+    assert "built in" in listed.out
+    assert listed.out.count("not found") == 4
+
+
+def test_the_demo_trains_certifies_and_reports(shieldwall: Shieldwall, monkeypatch: pytest.MonkeyPatch):
+    asked = []
+
+    def smoke(name: str) -> recipes.Recipe:
+        asked.append(name)
+        return recipes.override(
+            recipes.FAMILIES["smoke"].usual(), ["schedule.epochs=1", "certification.limit=2"]
+        )
+
+    monkeypatch.setattr(recipes, "get", smoke)
+    first = shieldwall("demo")
+    assert first.code == 0
+    assert asked == ["digits-gaussian"]
+    assert "smoke MME" in first.out
+    assert Path("runs/demo/certified-accuracy.png").is_file()
+    again = shieldwall("demo")
+    assert "is trained already" in again.out
+    assert "all 2 inputs are certified already" in again.out

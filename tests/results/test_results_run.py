@@ -1,0 +1,132 @@
+"""The run folder as a library sees it."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from shieldwall import recipes
+from shieldwall.errors import UserError
+from shieldwall.recipes import difference
+from shieldwall.results import environment
+from shieldwall.results.run import Run
+
+SMOKE = recipes.get("smoke")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run.create(tmp_path / "deep" / "run", SMOKE)
+
+
+def members(offset: float = 0.0) -> list[nn.Linear]:
+    pair = [nn.Linear(3, 2), nn.Linear(3, 2)]
+    for k, member in enumerate(pair):
+        nn.init.constant_(member.weight, k + offset)
+    return pair
+
+
+def test_a_run_comes_back_with_its_recipe(run: Run):
+    assert Run(run.path).recipe == SMOKE
+    assert Run(str(run.path)).path == run.path
+    assert Run.create(run.path, SMOKE).recipe == SMOKE
+
+
+def test_another_recipe_does_not_get_in(run: Run):
+    other = recipes.override(SMOKE, ["schedule.lr=0.001"])
+    with pytest.raises(UserError, match=r"another recipe \(schedule.lr: [0-9.]+, not 0.001\)"):
+        Run.create(run.path, other)
+    assert Run(run.path).recipe == SMOKE
+
+
+def test_an_empty_folder_may_become_a_run(tmp_path: Path):
+    assert Run.create(tmp_path, SMOKE).path == tmp_path
+
+
+def test_a_full_folder_may_not(tmp_path: Path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UserError, match="exists and is not a run folder"):
+        Run.create(tmp_path, SMOKE)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_members_are_trained_once_all_are_saved(run: Run):
+    assert not run.is_trained()
+    with pytest.raises(UserError, match="is not trained yet"):
+        run.load_members(members())
+    run.save_members(members(offset=5.0))
+    assert run.is_trained()
+    fresh = members()
+    run.load_members(fresh)
+    assert [member.weight.unique().tolist() for member in fresh] == [[5.0], [6.0]]
+    run.member_paths()[1].unlink()
+    assert not run.is_trained()
+
+
+def test_the_digest_names_the_weights_of_all_members(run: Run):
+    torch.manual_seed(0)
+    first = members()
+    run.save_members(first)
+    digest = run.weights_digest()
+    run.save_members(first)
+    assert run.weights_digest() == digest
+    run.save_members(first[::-1])
+    assert run.weights_digest() != digest
+    nn.init.constant_(first[1].bias, 3.0)
+    run.save_members(first)
+    assert run.weights_digest() != digest
+
+
+def test_a_full_disk_is_told_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(UserError, match="the disk is full"):
+        run.save_members(members())
+    with pytest.raises(UserError, match="the disk is full"):
+        Run.create(run.path / "other", SMOKE)
+
+
+def test_the_log_is_replaced_as_a_whole(run: Run):
+    run.save_log([{"epoch": 1, "loss": 0.1}])
+    run.save_log([{"epoch": 1, "loss": 0.1}, {"epoch": 2, "loss": 1 / 3}])
+    lines = (run.path / "training.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [{"epoch": 1, "loss": 0.1}, {"epoch": 2, "loss": 1 / 3}]
+
+
+def test_epochs_are_done_while_there_is_a_checkpoint(run: Run):
+    assert run.epochs_done() == 0
+    run.save_log([{"epoch": 1}, {"epoch": 2}])
+    assert run.epochs_done() == 0
+    run.checkpoint.touch()
+    assert run.epochs_done() == 2
+
+
+def test_every_stage_keeps_its_environment(run: Run):
+    run.note_environment("train", {"torch": "1"})
+    run.note_environment("certify", {"torch": "2"})
+    run.note_environment("train", {"torch": "3"})
+    known = json.loads((run.path / "environment.json").read_text())
+    assert known == {"train": {"torch": "3"}, "certify": {"torch": "2"}}
+
+
+def test_the_environment_can_be_written_as_json():
+    described = environment.describe(torch.device("cpu"))
+    assert json.loads(json.dumps(described)) == described
+    assert described["device"].startswith("cpu (")
+
+
+def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "")
+    assert environment.commit() is None
+
+
+def test_a_difference_names_keys_on_either_side():
+    ours, theirs = {"a": 1, "b": {"c": 2, "d": 3}}, {"a": 1, "b": {"c": 4}, "e": 5}
+    assert difference(ours, theirs) == "b.c: 2, not 4; b.d: 3, not None; e: None, not 5"
+    assert difference(ours, ours) == ""
