@@ -74,6 +74,15 @@ def test_the_old_file_is_there_until_the_new_one_is_on_the_disk(
     assert seen == [b"old"]
 
 
+def test_the_old_file_is_replaced_in_one_step_and_not_written_over(tmp_path: Path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with path.open("rb") as old:
+        write_atomic(path, b"new")
+        assert old.read() == b"old"
+    assert path.read_bytes() == b"new"
+
+
 def test_a_folder_in_the_way_is_named(tmp_path: Path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserError, match="cannot write"):

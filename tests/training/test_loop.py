@@ -161,9 +161,7 @@ def test_smoke_losses_are_the_golden_ones(digits: sw.data.Dataset) -> None:
 def smoke_losses(digits: sw.data.Dataset) -> list[float]:
     recipe = recipes.get("smoke")
     members = build_members(recipe.model, recipe.members, 10, (1, 8, 8), recipe.seed)
-    return losses(
-        sw.train(members, digits.train, OBJECTIVE, schedule=recipe.schedule, seed=recipe.seed)
-    )
+    return losses(sw.train(members, digits.train, OBJECTIVE, schedule=recipe.schedule, seed=recipe.seed))
 
 
 if __name__ == "__main__":

@@ -79,25 +79,31 @@ def cache_confidences(
     return CachedConfidences(torch.cat(parts, dim=1), labels.cpu().repeat_interleave(copies))
 
 
-def sween_weights(confidences: Tensor, labels: Tensor, *, steps: int = 500, lr: float = 0.05) -> Tensor:
-    """SWEEN's weights (N,), from equal ones by Adam over all inputs at once; the best of all steps."""
+def sween_weights(confidences: Tensor, labels: Tensor, *, steps: int = 100) -> Tensor:
+    """SWEEN's weights (N,): at most so many steps of L-BFGS over all inputs at once, from equal weights."""
     check_cached(confidences, labels)
-    if steps < 0 or not lr > 0:
-        raise UserError(f"steps must not be negative and lr must be positive; given: {steps}, {lr}")
+    if steps < 1:
+        raise UserError(f"steps must be at least 1; given: {steps}")
     p_y = confidences.double().gather(2, labels.expand(len(confidences), -1)[..., None])[..., 0]
     p_y = p_y.clamp_min(torch.finfo(torch.float32).tiny)  # where nobody gives the label any confidence
-    theta = torch.zeros(len(p_y), dtype=p_y.dtype, device=p_y.device, requires_grad=True)
-    optimizer = torch.optim.Adam([theta], lr=lr)
-    best_loss, best = math.inf, theta.detach().softmax(0)
-    for _ in range(steps + 1):
-        with torch.enable_grad():
-            w = theta.softmax(0)
-            loss = -(w @ p_y).log().mean()
-        if float(loss) < best_loss:
-            best_loss, best = float(loss), w.detach()
+
+    def cross_entropy(theta: Tensor) -> Tensor:
+        return -(theta.softmax(0) @ p_y).log().mean()
+
+    equal = p_y.new_zeros(len(p_y))
+    theta = equal.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS(
+        [theta], max_iter=steps, tolerance_grad=1e-9, tolerance_change=1e-12, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> float:
+        loss = cross_entropy(theta)
         (theta.grad,) = torch.autograd.grad(loss, theta)
-        optimizer.step()
-    return best
+        return loss.item()
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    learned = theta.detach()
+    return (learned if cross_entropy(learned) < cross_entropy(equal) else equal).softmax(0)
 
 
 def accuracy(weighted: Tensor, labels: Tensor) -> Tensor:

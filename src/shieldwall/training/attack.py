@@ -46,7 +46,7 @@ def smoothed_pgd(
 def smoothed_loss(member: nn.Module, x: Tensor, y: Tensor, noise_by_copy: Tensor) -> Tensor:
     """J for each image.  -> (B,)"""
     copies, size = noise_by_copy.shape[:2]
-    logits = member((x + noise_by_copy).flatten(0, 1))
+    logits: Tensor = member((x + noise_by_copy).flatten(0, 1))
     log_p = logits.float().log_softmax(-1).reshape(copies, size, -1)
     log_p_y = log_p.gather(-1, y.expand(copies, size)[..., None])[..., 0]
     return math.log(copies) - log_p_y.logsumexp(0)

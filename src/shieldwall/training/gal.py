@@ -64,7 +64,7 @@ class GAL(Objective):
 def input_gradient(losses: Tensor, inputs: Tensor) -> Tensor:
     """The gradient of each input's loss, itself differentiable.  (B,), (B, ...) -> (B, D)"""
     (gradient,) = torch.autograd.grad(losses.sum(), inputs, create_graph=True)
-    return gradient.flatten(1).float()
+    return gradient.flatten(1)
 
 
 def log_mean_exp_cosine(gradients: Sequence[Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """The one training loop, whatever the objective."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from shieldwall.models import place
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.objective import Objective
 from shieldwall.training.schedule import Schedule
+from shieldwall.training.step import Step
 
 Record = dict[str, Any]
 """One epoch of the log: epoch, lr, loss, the objective's terms, seconds."""
@@ -45,6 +46,7 @@ def train(
         on_batch: called after each batch with the number of images seen since the first epoch.
     """
     members = list(members)
+    objective.check_members(len(members))
     where = torch.device(device) if device is not None else next(members[0].parameters()).device
     for member in members:
         place(member, where)
@@ -61,8 +63,16 @@ def train(
         records = checkpoints.load(path, members, optimizer, fingerprint)
 
     data = data.to(where)
+    noise = torch.Generator(device=where)
+    step: Step | None = None
     for epoch in range(len(records), schedule.epochs):
-        records.append(_epoch(epoch, members, data, objective, schedule, optimizer, seed, where, on_batch))
+        noise.manual_seed(seeds.derive(seed, "training noise", epoch))
+        current, lr = objective.at_epoch(epoch), schedule.lr_at(epoch)
+        if step is None or (current, lr) != (step.objective, step.lr):
+            step = Step(members, current, optimizer, lr, noise)
+        order = seeds.generator("cpu", seed, "order", epoch)
+        batches = data.batches(schedule.batch_size, order, where)
+        records.append(_epoch(epoch, members, batches, len(data), step, on_batch))
         if path is not None:
             checkpoints.save(path, members, optimizer, records, fingerprint)
         if on_epoch is not None:
@@ -75,39 +85,25 @@ def train(
 def _epoch(
     epoch: int,
     members: Sequence[nn.Module],
-    data: Split,
-    objective: Objective,
-    schedule: Schedule,
-    optimizer: torch.optim.Optimizer,
-    seed: int,
-    where: torch.device,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    images: int,
+    step: Step,
     on_batch: Callable[[int], None] | None,
 ) -> Record:
     started = time.perf_counter()
-    order = seeds.generator("cpu", seed, "order", epoch)
-    noise = seeds.generator(where, seed, "training noise", epoch)
-    for group in optimizer.param_groups:
-        group["lr"] = schedule.lr_at(epoch)
     for member in members:
         member.train()
-    current = objective.at_epoch(epoch)
     sums: dict[str, Tensor] = {}
-    seen = epoch * len(data)
-    for x, y in data.batches(schedule.batch_size, order, where):
-        with torch.autocast(where.type, torch.bfloat16, enabled=where.type == "cuda"):
-            loss, terms = current(members, x, y, noise)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        for name, value in {"loss": loss.detach(), **terms}.items():
+    seen = epoch * images
+    for x, y in batches:
+        for name, value in step(x, y).items():
             sums[name] = sums.get(name, 0) + value.double() * len(x)
         seen += len(x)
         if on_batch is not None:
             on_batch(seen)
-    means = {name: float(value) / len(data) for name, value in sums.items()}
+    means = {name: float(value) / images for name, value in sums.items()}
     check_finite(epoch, means)
-    seconds = time.perf_counter() - started
-    return {"epoch": epoch + 1, "lr": schedule.lr_at(epoch), **means, "seconds": seconds}
+    return {"epoch": epoch + 1, "lr": step.lr, **means, "seconds": time.perf_counter() - started}
 
 
 def check_finite(epoch: int, means: dict[str, float]) -> None:

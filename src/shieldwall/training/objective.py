@@ -33,6 +33,11 @@ class Objective(ABC):
     ) -> Loss:
         """The loss at clean images x (B, C, H, W) in [0, 1] with labels y (B,)."""
 
+    def check_members(self, count: int) -> None:
+        """Refuse a number of members that the method cannot train."""
+        if count < 1:
+            raise UserError(f"training needs at least one member; given: {count}")
+
     def at_epoch(self, epoch: int) -> Self:
         """The objective as it stands in this epoch, counted from 0: warm-ups and deferrals live here."""
         return self

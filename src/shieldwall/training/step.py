@@ -1,0 +1,80 @@
+"""One optimisation step: recorded once as a CUDA graph and replayed, or run as it is."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from shieldwall.training.objective import Objective
+
+WARM_UP = 3
+"""Steps run as they are before recording, so that kernels are chosen and memory is laid out."""
+
+
+class Step:
+    """Loss, gradients and update at one batch, for one objective and learning rate.
+
+    On CUDA the kernels of a step are launched far faster from a graph than one by one. A recorded step
+    reads its batch from fixed buffers; a batch of another size runs as it is.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[nn.Module],
+        objective: Objective,
+        optimizer: torch.optim.Optimizer,
+        lr: float,
+        generator: torch.Generator,
+    ) -> None:
+        self.objective = objective
+        self.lr = lr
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        self._members = members
+        self._optimizer = optimizer
+        self._generator = generator
+        self._parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        self._seen = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._batch: tuple[Tensor, Tensor] | None = None
+        self._found: dict[str, Tensor] = {}
+        self._stream = torch.cuda.Stream() if generator.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def __call__(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Update the members; return the loss and its terms."""
+        if self._stream is None:
+            return self._run(x, y)
+        if self._batch is not None and x.shape == self._batch[0].shape:
+            self._batch[0].copy_(x)
+            self._batch[1].copy_(y)
+            if self._graph is None:
+                self._record()
+            assert self._graph is not None
+            self._graph.replay()
+            return self._found
+        # Graphs are recorded on a stream of their own, and so the steps before must run there too.
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            found = self._run(x, y)
+        torch.cuda.current_stream().wait_stream(self._stream)
+        self._seen += 1
+        if self._seen == WARM_UP:
+            self._batch = (x.clone(), y.clone())
+        return found
+
+    def _record(self) -> None:
+        assert self._batch is not None
+        self._graph = torch.cuda.CUDAGraph()
+        self._graph.register_generator_state(self._generator)
+        self._optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(self._graph, stream=self._stream):
+            self._found = self._run(*self._batch)
+
+    def _run(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        where = x.device.type
+        with torch.autocast(where, torch.bfloat16, enabled=where == "cuda"):
+            loss, terms = self.objective(self._members, x, y, self._generator)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        return {"loss": loss.detach(), **terms}

@@ -1,0 +1,165 @@
+"""What every training method owes to the loop, whatever its formula."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import shieldwall as sw
+from shieldwall.training import Loss, Objective, build_objective
+from shieldwall.training.registry import OBJECTIVES
+
+TABLE: list[dict[str, Any]] = [
+    {"name": "gaussian"},
+    {"name": "smoothadv", "steps": 3},
+    {"name": "macer", "num_noise": 4},
+    {"name": "stability"},
+    {"name": "stability", "divergence": "renyi"},
+    {"name": "stability", "divergence": "renyi", "order": 0.5},
+    {"name": "stability", "divergence": "cross_entropy"},
+    {"name": "consistency"},
+    {"name": "adp"},
+    {"name": "gal"},
+]
+NOISE = sw.Gaussian(0.5)
+each = pytest.mark.parametrize("row", TABLE, ids=lambda row: "-".join(map(str, row.values())))
+
+
+def make_members(count: int, classes: int) -> list[nn.Module]:
+    torch.manual_seed(count)
+    # No bias before the batch norm, which would take it out again and leave it without a gradient.
+    return [
+        nn.Sequential(
+            nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(16, classes)
+        )
+        for _ in range(count)
+    ]
+
+
+def batch(classes: int) -> tuple[Tensor, Tensor]:
+    source = torch.Generator().manual_seed(7)
+    return torch.rand(6, 1, 4, 4, generator=source), torch.arange(6) % classes
+
+
+def call(objective: Objective, members: list[nn.Module], classes: int, seed: int = 0) -> Loss:
+    return objective(members, *batch(classes), torch.Generator().manual_seed(seed))
+
+
+def check(loss: Loss, members: list[nn.Module], *, reaches_all: bool = True) -> None:
+    assert loss.total.shape == ()
+    assert loss.total.dtype == torch.float32
+    assert bool(loss.total.isfinite())
+    assert loss.terms
+    for name, term in loss.terms.items():
+        assert term.shape == (), name
+        assert not term.requires_grad, name
+        assert bool(term.isfinite()), name
+    loss.total.backward()
+    for member in members:
+        for name, parameter in member.named_parameters():
+            assert parameter.grad is not None, name
+            assert bool(parameter.grad.isfinite().all()), name
+            assert not reaches_all or bool(parameter.grad.any()), name
+
+
+def test_the_table_is_complete() -> None:
+    names = {row["name"] for row in TABLE}
+    assert names == set(OBJECTIVES) - {"drt"}, "DRT wraps these and has tests of its own"
+
+
+@each
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_loss_is_finite_seeded_and_trains_every_parameter(
+    row: dict[str, Any], count: int, classes: int
+) -> None:
+    objective = build_objective(row, NOISE)
+    members = make_members(count, classes)
+    loss = call(objective, members, classes)
+    check(loss, members)
+    assert all(module.training for member in members for module in member.modules())
+    assert call(objective, make_members(count, classes), classes).total.equal(loss.total)
+    assert not call(objective, make_members(count, classes), classes, seed=1).total.equal(loss.total)
+    for epoch in (0, 1, 1_000):
+        assert bool(call(objective.at_epoch(epoch), make_members(count, classes), classes).total.isfinite())
+    assert objective.at_epoch(0).at_epoch(1_000) == objective.at_epoch(1_000)
+
+
+@each
+@pytest.mark.parametrize("scale", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_saturated_and_dead_members_stay_finite(row: dict[str, Any], scale: float, classes: int) -> None:
+    """Softmax of exactly 0 and 1, gradients of exactly 0, members in perfect agreement."""
+    members = make_members(2, classes)
+    members.append(members[1])
+    with torch.no_grad():
+        for member in members[:2]:
+            member[4].weight.mul_(scale)
+            member[4].bias.mul_(scale)
+    check(call(build_objective(row, NOISE), members, classes), members, reaches_all=False)
+
+
+@each
+def test_loss_survives_bfloat16(row: dict[str, Any]) -> None:
+    objective = build_objective(row, NOISE)
+    exact = call(objective, make_members(3, 10), 10).total
+    members = make_members(3, 10)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = call(objective, members, 10)
+    check(loss, members)
+    assert float(loss.total.detach()) == pytest.approx(float(exact.detach()), rel=0.05)
+
+
+@each
+def test_loss_never_waits_for_the_device(row: dict[str, Any]) -> None:
+    """Fake tensors have no values: reading one, or a shape that depends on one, raises."""
+    objective = build_objective(row, NOISE)
+    with FakeTensorMode():
+        members = make_members(3, 10)
+        loss = objective(
+            members, torch.rand(6, 1, 4, 4), torch.zeros(6, dtype=torch.int64), torch.Generator()
+        )
+        loss.total.backward()
+
+
+@each
+def test_the_description_is_the_same_in_every_epoch(row: dict[str, Any]) -> None:
+    """Checkpoints are recognised by it."""
+    objective = build_objective(row, NOISE)
+    assert str(objective.at_epoch(0)) == str(objective)
+
+
+def test_what_the_epoch_sets_is_no_option() -> None:
+    for name in ("smoothadv", "macer"):
+        with pytest.raises(sw.UserError, match=r"no recipe key called 'objective\.scale'"):
+            build_objective({"name": name, "scale": 0.5}, NOISE)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"name": "smoothadv", "epsilon": 0}, "epsilon .* positive number; given: 0"),
+        ({"name": "smoothadv", "epsilon": float("nan")}, "epsilon"),
+        ({"name": "smoothadv", "steps": 0}, "steps .* at least 1; given: 0"),
+        ({"name": "smoothadv", "warmup": -1}, "warmup .* not be negative; given: -1"),
+        ({"name": "macer", "lam": -1}, "lam .* not negative; given: -1"),
+        ({"name": "macer", "gamma": 0}, "gamma must be a positive number; given: 0"),
+        ({"name": "macer", "beta": float("inf")}, "beta must be a positive number; given: inf"),
+        ({"name": "macer", "defer": -2}, "defer .* not be negative; given: -2"),
+        ({"name": "stability", "lam": -1}, "lam"),
+        ({"name": "stability", "divergence": "reni"}, "did you mean 'renyi'"),
+        ({"name": "stability", "order": 1}, "other than 1, where it is divergence: kl; given: 1"),
+        ({"name": "consistency", "num_noise": 1}, "at least 2, for copies to agree; given: 1"),
+        ({"name": "consistency", "eta": -1}, "eta"),
+        ({"name": "adp", "beta": float("nan")}, "beta"),
+        ({"name": "gal", "weight": -1}, "weight"),
+        *(({"name": name, "num_noise": 0}, "num_noise .*; given: 0") for name in OBJECTIVES),
+        *(({"name": name, "num_noise": "two"}, f"objective '{name}' cannot take") for name in OBJECTIVES),
+    ],
+    ids=str,
+)
+def test_impossible_options_are_refused(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(sw.UserError, match=message):
+        build_objective(row, NOISE)
