@@ -1,6 +1,7 @@
 """The command line: verbs over the library, no science."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -48,6 +49,9 @@ Seed = Annotated[int | None, typer.Option(help="Fixes initial weights, batches a
 def train_command(
     recipe: Annotated[str, typer.Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
     out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="Start from the trained members of this run folder.")
+    ] = None,
     assignments: Set = None,
     seed: Seed = None,
     data_dir: DataDir = None,
@@ -56,13 +60,17 @@ def train_command(
     """Train a recipe's members into a run folder.
 
     Called again after an interruption, it goes on from the last epoch, to the same losses.
-    Example: `shieldwall train mnist-gaussian --set sigma=1.0 --out runs/mnist-1.0`
+    Example: `shieldwall train mnist-gaussian --set sigma=1.0 --out runs/mnist-1.0`; then, with diversity
+    regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
     from shieldwall.stages import train_run
 
-    changes = [*(assignments or []), *([f"seed={seed}"] if seed is not None else [])]
-    resolved = recipes.override(recipes.get(recipe), changes)
+    resolved = recipes.override(recipes.get(recipe), assignments or [])
+    if seed is not None:
+        resolved = replace(resolved, seed=seed)
+    if start is not None:
+        resolved = replace(resolved, start=str(start))
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(resolved, folder, data_dir=data_dir, device=device, console=console)
     console.print(f"run folder: {run.path}", soft_wrap=True)

@@ -40,7 +40,9 @@ def confidence_tables(draw: st.DrawFn) -> list[list[float]]:
     num_classes = draw(st.integers(2, 6))
     rows = []
     for _ in range(num_members):
-        cuts = sorted(draw(st.lists(st.integers(0, GRID), min_size=num_classes - 1, max_size=num_classes - 1)))
+        cuts = sorted(
+            draw(st.lists(st.integers(0, GRID), min_size=num_classes - 1, max_size=num_classes - 1))
+        )
         rows.append([(b - a) / GRID for a, b in zip([0, *cuts], [*cuts, GRID], strict=True)])
     return rows
 

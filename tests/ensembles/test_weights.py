@@ -1,4 +1,4 @@
-"""Weights: the grid against brute force, SWEEN against expectation maximisation, the cache and its members."""
+"""Weights: the grid against brute force, SWEEN against expectation maximisation, the cache."""
 
 import math
 from itertools import product

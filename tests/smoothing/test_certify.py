@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from linear import Linear
 from scipy.stats import binom
 from torch import Tensor, nn
 
 import shieldwall as sw
-from linear import Linear
 
 SIGMA = 0.3
 

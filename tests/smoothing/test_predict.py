@@ -1,11 +1,11 @@
 """PREDICT: the test between the two leading classes, and how often it errs."""
 
 import torch
+from linear import Linear
 from scipy.stats import binom, binomtest
 from torch import Tensor
 
 import shieldwall as sw
-from linear import Linear
 
 
 def test_labels_and_p_values_follow_the_counts() -> None:

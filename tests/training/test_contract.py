@@ -22,8 +22,13 @@ TABLE: list[dict[str, Any]] = [
     {"name": "consistency"},
     {"name": "adp"},
     {"name": "gal"},
+    {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0},
+    {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "squared": True, "design": "overall"},
+    {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "base": {"name": "smoothadv", "steps": 2}},
+    {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "base": {"name": "consistency"}},
 ]
 NOISE = sw.Gaussian(0.5)
+METHODS = [name for name in OBJECTIVES if name != "drt"]
 each = pytest.mark.parametrize("row", TABLE, ids=lambda row: "-".join(map(str, row.values())))
 
 
@@ -66,7 +71,7 @@ def check(loss: Loss, members: list[nn.Module], *, reaches_all: bool = True) -> 
 
 def test_the_table_is_complete() -> None:
     names = {row["name"] for row in TABLE}
-    assert names == set(OBJECTIVES) - {"drt"}, "DRT wraps these and has tests of its own"
+    assert names == set(OBJECTIVES)
 
 
 @each
@@ -77,6 +82,10 @@ def test_loss_is_finite_seeded_and_trains_every_parameter(
 ) -> None:
     objective = build_objective(row, NOISE)
     members = make_members(count, classes)
+    if row["name"] == "drt" and count == 1:
+        with pytest.raises(sw.UserError, match="at least two; given: 1"):
+            call(objective, members, classes)
+        return
     loss = call(objective, members, classes)
     check(loss, members)
     assert all(module.training for member in members for module in member.modules())
@@ -155,8 +164,18 @@ def test_what_the_epoch_sets_is_no_option() -> None:
         ({"name": "consistency", "eta": -1}, "eta"),
         ({"name": "adp", "beta": float("nan")}, "beta"),
         ({"name": "gal", "weight": -1}, "weight"),
-        *(({"name": name, "num_noise": 0}, "num_noise .*; given: 0") for name in OBJECTIVES),
-        *(({"name": name, "num_noise": "two"}, f"objective '{name}' cannot take") for name in OBJECTIVES),
+        *(({"name": name, "num_noise": 0}, "num_noise .*; given: 0") for name in METHODS),
+        *(({"name": name, "num_noise": "two"}, "num_noise must be a whole number") for name in METHODS),
+        *(({"name": name, "num_noise": 1.5}, "num_noise must be a whole number") for name in METHODS),
+        ({"name": "drt", "rho_gd": 1}, "misses .*rho_cm"),
+        ({"name": "drt", "rho_gd": -1, "rho_cm": 1}, "rho_gd must be .*; given: -1"),
+        ({"name": "drt", "rho_gd": 1, "rho_cm": 1, "base": {"name": "gal"}}, "DRT cannot wrap GAL"),
+        ({"name": "drt", "rho_gd": 1, "rho_cm": 1, "base": "gaussian"}, r"objective\.base must hold"),
+        (
+            {"name": "drt", "rho_gd": 1, "rho_cm": 1, "base": {"name": "gaussian", "num_nose": 1}},
+            r"base\.num_noise",
+        ),
+        ({"name": "drt", "rho_gd": 1, "rho_cm": 1, "squared": "maybe"}, "squared must be true or false"),
     ],
     ids=str,
 )

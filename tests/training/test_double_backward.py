@@ -9,16 +9,17 @@ from shieldwall.training.double_backward import native_double_backward
 
 def conv_net() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.Softplus(), nn.Conv2d(4, 6, (3, 1), groups=2, dilation=(1, 2)),
-        nn.Softplus(), nn.Conv2d(6, 3, 1, bias=False), nn.Flatten(), nn.LazyLinear(3),
+        nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.Softplus(),
+        nn.Conv2d(4, 6, (3, 1), groups=2, dilation=(1, 2)), nn.Softplus(),
+        nn.Conv2d(6, 3, 1, bias=False), nn.Flatten(), nn.LazyLinear(3),
     )  # fmt: skip
 
 
 def norm_net() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(2, 5, 3, bias=False), nn.BatchNorm2d(5), nn.Softplus(), nn.MaxPool2d(2),
-        nn.Conv2d(5, 4, 2, bias=False), nn.BatchNorm2d(4), nn.Tanh(), nn.Flatten(), nn.LazyLinear(6, bias=False), nn.BatchNorm1d(6),
-        nn.Tanh(), nn.Linear(6, 3),
+        nn.Conv2d(5, 4, 2, bias=False), nn.BatchNorm2d(4), nn.Tanh(), nn.Flatten(),
+        nn.LazyLinear(6, bias=False), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3),
     )  # fmt: skip
 
 
@@ -99,3 +100,21 @@ def test_reduced_precision_runs_and_stays_finite() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         found = gradients(net, x, native=True)
     assert all(bool(g.isfinite().all()) for g in found)
+
+
+def test_the_native_kernels_are_the_ones_that_run() -> None:
+    net = norm_net()
+    x = torch.randn(4, 2, 8, 8, requires_grad=True)
+    net(x)
+    with native_double_backward():
+        out = net(x)
+    seen, left = set(), [out.grad_fn]
+    while left:
+        node = left.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            left += [following for following, _ in node.next_functions]
+    names = sorted(type(node).__name__ for node in seen)
+    assert names.count("_ConvolutionBackward") == 2
+    assert names.count("_BatchNormBackward") == 3
+    assert not [name for name in names if name in ("ConvolutionBackward0", "NativeBatchNormBackward0")]

@@ -61,17 +61,17 @@ def test_training_learns(digits: sw.data.Dataset) -> None:
 def test_training_resumes_to_the_same_losses(
     digits: sw.data.Dataset, tmp_path: Path, killed_after: int
 ) -> None:
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     def kill(records: list[Record]) -> None:
         if len(records) == killed_after:
-            raise Killed
+            raise KilledError
 
     whole, cut = fresh(), fresh()
     expected = sw.train(whole, digits.train, OBJECTIVE, schedule=SCHEDULE)
     checkpoint = tmp_path / "checkpoint.safetensors"
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         sw.train(cut, digits.train, OBJECTIVE, schedule=SCHEDULE, checkpoint=checkpoint, on_epoch=kill)
     resumed = fresh()
     seen: list[int] = []
@@ -154,7 +154,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
 
 
 def test_smoke_losses_are_the_golden_ones(digits: sw.data.Dataset) -> None:
-    """The committed losses were made by this very code; `python tests/training/test_loop.py` writes them anew."""
+    """Made by this very code; `python tests/training/test_loop.py` writes them anew."""
     assert smoke_losses(digits) == pytest.approx(json.loads(GOLDEN.read_text()), rel=1e-4)
 
 

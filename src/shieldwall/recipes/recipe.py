@@ -1,14 +1,13 @@
 """A recipe: a named, complete, validated description of an experiment."""
 
-import types
-import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from shieldwall.coercion import build
 from shieldwall.errors import UserError, unknown
 from shieldwall.training.schedule import Schedule
 
@@ -45,6 +44,8 @@ class Recipe:
     objective: dict[str, Any] = field(default_factory=lambda: {"name": "gaussian"})
     """The training method's name and its own options."""
     members: int = 3
+    start: str | None = None
+    """The run folder whose trained members to start from; None for random weights."""
     schedule: Schedule = field(default_factory=Schedule)
     certification: Certification = field(default_factory=Certification)
     seed: int = 0
@@ -61,8 +62,7 @@ class Recipe:
 
 def from_mapping(mapping: Mapping[str, Any]) -> Recipe:
     """A recipe from plain data, every key and type checked."""
-    recipe = _build(Recipe, mapping, "")
-    assert isinstance(recipe, Recipe)
+    recipe: Recipe = build(Recipe, mapping)
     return recipe
 
 
@@ -87,7 +87,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
         part: Any = content
         for step in outer:
             part = part.get(step) if isinstance(part, dict) else None
-        free = outer == ["objective"]  # its keys depend on the method, which checks them itself
+        free = outer[:1] == ["objective"]  # its keys depend on the method, which checks them itself
         if not isinstance(part, dict) or (last not in part and not free):
             raise unknown("recipe key", key.strip(), _dotted(asdict(recipe)))
         try:
@@ -109,47 +109,3 @@ def _dotted(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in content.items():
         flat |= _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
-
-
-def _build(cls: type[Any], mapping: Mapping[str, Any], prefix: str) -> Any:
-    hints = typing.get_type_hints(cls)
-    known = {f.name: f for f in fields(cls)}
-    for key in mapping:
-        if key not in known:
-            raise unknown("recipe key", f"{prefix}{key}", [f"{prefix}{name}" for name in known])
-    values = {key: _coerce(value, hints[key], f"{prefix}{key}") for key, value in mapping.items()}
-    try:
-        return cls(**values)
-    except TypeError as error:
-        missing = str(error).partition("missing ")[2] or str(error)
-        raise UserError(f"the recipe is incomplete: missing {missing}") from error
-
-
-def _coerce(value: Any, kind: Any, key: str) -> Any:
-    """`value` as the field's own type; numbers may come as text, which is how YAML reads 1e-4."""
-    if isinstance(kind, types.UnionType):
-        if value is None:
-            return None
-        kind = next(option for option in kind.__args__ if option is not type(None))
-    if is_dataclass(kind):
-        if not isinstance(value, Mapping):
-            raise UserError(f"recipe key {key} must hold keys of its own; given: {value!r}")
-        return _build(kind, value, f"{key}.")  # type: ignore[arg-type]
-    origin = typing.get_origin(kind) or kind
-    try:
-        if origin in (int, float) and isinstance(value, bool):
-            raise ValueError
-        if origin is int and isinstance(value, int):
-            return value  # as it is: a large seed would lose digits as a float
-        if origin is int and float(value) != int(float(value)):
-            raise ValueError
-        if origin in (int, float):
-            return origin(float(value))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UserError(f"recipe key {key} must be {_NAMES[origin]}; given: {value!r}") from error
-    if not isinstance(value, origin):
-        raise UserError(f"recipe key {key} must be {_NAMES.get(origin, origin.__name__)}; given: {value!r}")
-    return value
-
-
-_NAMES: dict[type, str] = {int: "a whole number", float: "a number", str: "text", dict: "a set of keys"}

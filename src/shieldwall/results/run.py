@@ -74,6 +74,10 @@ class Run:
     def is_trained(self) -> bool:
         return all(path.is_file() for path in self.member_paths())
 
+    def check_trained(self) -> None:
+        if not self.is_trained():
+            raise UserError(f"{self.path} is not trained yet; run `shieldwall train` with --out {self.path}")
+
     def save_members(self, members: Sequence[nn.Module]) -> None:
         with disk_errors(self.path / "members"):
             (self.path / "members").mkdir(exist_ok=True)
@@ -82,8 +86,7 @@ class Run:
 
     def load_members(self, members: Sequence[nn.Module]) -> None:
         """Put the trained weights into freshly built members."""
-        if not self.is_trained():
-            raise UserError(f"{self.path} is not trained yet; run `shieldwall train` with --out {self.path}")
+        self.check_trained()
         for path, member in zip(self.member_paths(), members, strict=True):
             load_weights(member, load_tensors(path)[0], path)
 

@@ -91,7 +91,9 @@ def stream_counts(
     if len(indices) != len(x):
         raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(indices)}")
     where = torch.device(device) if device is not None else device_of(owners, x)
-    size = batch_size or default_batch_size(where, x.shape[1:])
+    size = default_batch_size(where, x.shape[1:]) if batch_size is None else batch_size
+    if size < 1:
+        raise UserError(f"batch_size must be at least 1; given: {size}")
     for index, image in zip(indices, x, strict=True):
         source = seeds.generator(where, seed, "draws", int(index))
         with evaluating(owners):

@@ -5,6 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from shieldwall import data, models
+from shieldwall.errors import UserError
 from shieldwall.progress import progress_bar
 from shieldwall.recipes import Recipe
 from shieldwall.results import environment
@@ -26,11 +27,15 @@ def train_run(
     """Train the recipe's members into the run folder `path`."""
     where = choose_device(device)
     objective = build_objective(recipe.objective, Gaussian(recipe.sigma))
+    objective.check_members(recipe.members)
     models.factory(recipe.model)
+    start = None if recipe.start is None else starting_run(recipe)
     dataset = data.load(recipe.data, data_dir)
     members = models.build_members(
         recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed
     )
+    if start is not None:
+        start.load_members(members)
     run = Run.create(path, recipe)
     with run.lock():
         if run.is_trained():
@@ -67,4 +72,16 @@ def train_run(
         run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
         run.save_members(members)
         run.checkpoint.unlink(missing_ok=True)
+    return run
+
+
+def starting_run(recipe: Recipe) -> Run:
+    """The trained run that the recipe starts from, which must have the same members."""
+    assert recipe.start is not None
+    run = Run(recipe.start)
+    for key in ("model", "members", "data"):
+        theirs, ours = getattr(run.recipe, key), getattr(recipe, key)
+        if theirs != ours:
+            raise UserError(f"cannot start from {run.path}: its {key} is {theirs!r}, the recipe's {ours!r}")
+    run.check_trained()
     return run

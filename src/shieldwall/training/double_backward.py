@@ -11,16 +11,20 @@ elementwise kernels. Within `native_double_backward()` both use the kernels that
                   two sweeps over the activations, derived in `_batch_norm_second`
 
 Results are autograd's up to rounding. A step that needs the gradient of an input gradient then costs
-six convolutions per layer, against three for plain training.
+six convolutions per layer, against three for plain training. A backward pass that is itself to be
+differentiated (create_graph=True) yields the gradients of inputs alone, not those of weights.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from torch.utils._triton import has_triton
 
 Options = tuple[list[int], list[int], list[int], int]
 """A convolution's stride, padding, dilation and groups."""
@@ -44,8 +48,8 @@ class _Replace(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.conv2d:
             return _conv2d(*args, **kwargs)
-        if func is torch.batch_norm and args[5] and args[1] is not None:
-            return _batch_norm(*args)
+        if func is F.batch_norm:
+            return _batch_norm(*args, **kwargs)
         return func(*args, **kwargs)
 
 
@@ -96,26 +100,19 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        need_x, need_weight, need_bias = ctx.needs_input_grad[:3]
-        if torch.is_grad_enabled():  # this backward pass will itself be differentiated
-            for_x = _InputGradient.apply(grad, weight, x.shape, ctx.options) if need_x else None  # type: ignore[no-untyped-call]
-            need_x = False
-        else:
-            for_x = None
-        with torch.no_grad():
-            found = _convolution_backward(grad, x, weight, ctx.options, [need_x, need_weight, need_bias])
-        return for_x if for_x is not None else found[0], found[1], found[2], None
+        if torch.is_grad_enabled():
+            return _InputGradient.apply(grad, weight, x, ctx.options), None, None, None  # type: ignore[no-untyped-call]
+        return *_convolution_backward(grad, x, weight, ctx.options, list(ctx.needs_input_grad[:3])), None
 
 
 class _InputGradient(torch.autograd.Function):
     """gI = conv_T(gO, weight), linear in both"""
 
     @staticmethod
-    def forward(ctx: Any, grad: Tensor, weight: Tensor, shape: torch.Size, options: Options) -> Tensor:
+    def forward(ctx: Any, grad: Tensor, weight: Tensor, x: Tensor, options: Options) -> Tensor:
         ctx.save_for_backward(grad, weight)
         ctx.options = options
-        unread = grad.new_empty(1).expand(shape)
-        return _convolution_backward(grad, unread, weight, options, [True, False, False])[0]
+        return _convolution_backward(grad, x, weight, options, [True, False, False])[0]
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -127,9 +124,12 @@ class _InputGradient(torch.autograd.Function):
 
 
 def _batch_norm(
-    x: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
-    training: bool, momentum: float, eps: float, cudnn_enabled: bool,
+    x: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+    weight: Tensor | None = None, bias: Tensor | None = None,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
+    if not training or weight is None or bias is None:
+        return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
     out: Tensor = _BatchNorm.apply(x, weight, bias, running_mean, running_var, momentum, eps)  # type: ignore[no-untyped-call]
     return out
 
@@ -152,11 +152,10 @@ class _BatchNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, r = ctx.saved_tensors
-        if torch.is_grad_enabled() and ctx.needs_input_grad[0]:
+        if torch.is_grad_enabled():
             for_x = _BatchNormInputGradient.apply(grad, x, weight, mean, r, ctx.eps)  # type: ignore[no-untyped-call]
             return for_x, None, None, None, None, None, None
-        with torch.no_grad():
-            found = _batch_norm_backward(grad, x, weight, mean, r, ctx.eps, list(ctx.needs_input_grad[:3]))
+        found = _batch_norm_backward(grad, x, weight, mean, r, ctx.eps, list(ctx.needs_input_grad[:3]))
         return *found, None, None, None, None
 
 
@@ -181,7 +180,16 @@ class _BatchNormInputGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
-        return *_batch_norm_second(v, *ctx.saved_tensors), None, None, None
+        second = _fused(v.device.type)
+        return *second(v, *ctx.saved_tensors), None, None, None
+
+
+@cache
+def _fused(device: str) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+    """The formula as it is, or compiled into two sweeps where a compiler for the device is at hand."""
+    if device == "cuda" and has_triton():
+        return torch.compile(_batch_norm_second, dynamic=False)
+    return _batch_norm_second
 
 
 def _batch_norm_second(

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 from shieldwall.errors import UserError
 from shieldwall.smoothing.noise import Noise
+from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
 
 FLOOR = 1e-12
@@ -47,7 +48,8 @@ class GAL(Objective):
     ) -> Loss:
         batch = NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
         noisy = batch.noisy.requires_grad_()
-        logits = torch.stack([member(noisy) for member in members])
+        with native_double_backward():
+            logits = torch.stack([member(noisy) for member in members])
         losses = [F.cross_entropy(one, batch.labels, reduction="none") for one in logits]
         cross_entropies = torch.stack(losses).mean(1).sum()
         alignment = torch.zeros_like(cross_entropies)

@@ -55,6 +55,7 @@ def train(
         lr=schedule.lr,
         momentum=schedule.momentum,
         weight_decay=schedule.weight_decay,
+        fused=where.type == "cuda",
     )
     fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}, images={len(data)}"
     path = Path(checkpoint) if checkpoint is not None else None

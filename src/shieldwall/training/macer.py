@@ -39,7 +39,7 @@ class MACER(MemberObjective):
     """The inverse temperature of the robustness term."""
     defer: int = 0
     """Epochs of classification alone, before the robustness term sets in."""
-    scale: float = field(default=1.0, repr=False)
+    scale: float = field(default=1.0, repr=False, metadata={"option": False})
     """The part of lam that this epoch uses, 0 or 1: `at_epoch` sets it."""
 
     def __post_init__(self) -> None:

@@ -19,11 +19,11 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
-            if not getattr(self, name) > 0:
+            if not 0 < getattr(self, name) < float("inf"):
                 raise UserError(f"schedule.{name} must be positive; given: {getattr(self, name)}")
         if not 0 <= self.momentum < 1:
             raise UserError(f"schedule.momentum must lie in [0, 1); given: {self.momentum}")
-        if self.weight_decay < 0:
+        if not 0 <= self.weight_decay < float("inf"):
             raise UserError(f"schedule.weight_decay must not be negative; given: {self.weight_decay}")
 
     def lr_at(self, epoch: int) -> float:

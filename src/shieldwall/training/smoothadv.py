@@ -31,7 +31,7 @@ class SmoothAdv(MemberObjective):
     """PGD steps, each of length 2 epsilon / steps."""
     warmup: int = 10
     """Epochs until the ball has its full radius; 0 for none."""
-    scale: float = field(default=1.0, repr=False)
+    scale: float = field(default=1.0, repr=False, metadata={"option": False})
     """The part of epsilon that this epoch uses: `at_epoch` sets it."""
 
     def __post_init__(self) -> None:
