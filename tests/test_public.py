@@ -6,9 +6,12 @@ import sys
 import shieldwall as sw
 
 NAMES = [
-    *("ABSTAIN", "Certificates", "Gaussian", "GaussianAugmentation", "MaxMarginEnsemble", "Normalize"),
-    *("Predictions", "Schedule", "UserError", "Vote", "WeightedEnsemble", "build_members", "certify"),
-    *("certify_members", "from_counts", "load_data", "predict", "train"),
+    *("ABSTAIN", "ADP", "Certificates", "Consistency", "DRT"),
+    *("GAL", "Gaussian", "GaussianAugmentation", "MACER", "MaxMarginEnsemble"),
+    *("Normalize", "Objective", "Predictions", "Schedule", "SmoothAdv"),
+    *("Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
+    *("cache_confidences", "certify", "certify_members", "from_counts", "grid_search_weights"),
+    *("load_data", "predict", "sween_weights", "train"),
 ]
 
 

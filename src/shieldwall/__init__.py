@@ -13,10 +13,26 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shieldwall.data import load as load_data
-    from shieldwall.ensembles import MaxMarginEnsemble, Vote, WeightedEnsemble
-    from shieldwall.errors import UserError
-    from shieldwall.models import Normalize, build_members
+    from shieldwall.data import (
+        load as load_data,
+    )
+    from shieldwall.ensembles import (
+        MaxMarginEnsemble,
+        Vote,
+        WeightedEnsemble,
+    )
+    from shieldwall.ensembles.weights import (
+        cache_confidences,
+        grid_search_weights,
+        sween_weights,
+    )
+    from shieldwall.errors import (
+        UserError,
+    )
+    from shieldwall.models import (
+        Normalize,
+        build_members,
+    )
     from shieldwall.smoothing import (
         ABSTAIN,
         Certificates,
@@ -27,47 +43,81 @@ if TYPE_CHECKING:
         from_counts,
         predict,
     )
-    from shieldwall.training import GaussianAugmentation, Schedule, train
+    from shieldwall.training import (
+        ADP,
+        DRT,
+        GAL,
+        MACER,
+        Consistency,
+        GaussianAugmentation,
+        Objective,
+        Schedule,
+        SmoothAdv,
+        Stability,
+        train,
+    )
 
 _HOMES = {
     "ABSTAIN": "smoothing",
+    "ADP": "training",
     "Certificates": "smoothing",
+    "Consistency": "training",
+    "DRT": "training",
+    "GAL": "training",
     "Gaussian": "smoothing",
     "GaussianAugmentation": "training",
+    "MACER": "training",
     "MaxMarginEnsemble": "ensembles",
     "Normalize": "models",
+    "Objective": "training",
     "Predictions": "smoothing",
     "Schedule": "training",
+    "SmoothAdv": "training",
+    "Stability": "training",
     "UserError": "errors",
     "Vote": "ensembles",
     "WeightedEnsemble": "ensembles",
     "build_members": "models",
+    "cache_confidences": "ensembles.weights",
     "certify": "smoothing",
     "certify_members": "smoothing",
     "from_counts": "smoothing",
+    "grid_search_weights": "ensembles.weights",
     "load_data": "data",
     "predict": "smoothing",
+    "sween_weights": "ensembles.weights",
     "train": "training",
 }
 
 __all__ = [
     "ABSTAIN",
+    "ADP",
+    "DRT",
+    "GAL",
+    "MACER",
     "Certificates",
+    "Consistency",
     "Gaussian",
     "GaussianAugmentation",
     "MaxMarginEnsemble",
     "Normalize",
+    "Objective",
     "Predictions",
     "Schedule",
+    "SmoothAdv",
+    "Stability",
     "UserError",
     "Vote",
     "WeightedEnsemble",
     "build_members",
+    "cache_confidences",
     "certify",
     "certify_members",
     "from_counts",
+    "grid_search_weights",
     "load_data",
     "predict",
+    "sween_weights",
     "train",
 ]
 

@@ -1,6 +1,8 @@
 """The command line: verbs over the library, no science."""
 
+import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -110,6 +112,28 @@ def certify_command(
     console.print(f"next: shieldwall report {folder}", soft_wrap=True)
 
 
+@app.command("weigh")
+def weigh_command(
+    run: RunFolder,
+    method: Annotated[str, typer.Option(help="sween (learned) or grid (searched, step 0.1).")] = "sween",
+    copies: Annotated[int, typer.Option(help="Noisy copies of each held-out image.")] = 10,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Tune the weights of the weighted vote on images kept from training.
+
+    The run must have been trained with `--set hold_out=10` or so. Members run once; certification then
+    has one more vote, `we-sween` or `we-grid`.
+    """
+    from shieldwall.stages import weigh_run
+
+    table = Table("weights", "", "held-out accuracy under noise", box=None, header_style="bold")
+    found = weigh_run(run, method, copies=copies, data_dir=data_dir, device=device)
+    for name, (weights, accuracy) in found.items():
+        table.add_row(name, " ".join(f"{weight:.3f}" for weight in weights), f"{100 * accuracy:.2f}%")
+    console.print(table)
+
+
 @app.command("predict")
 def predict_command(
     run: RunFolder,
@@ -173,20 +197,29 @@ def report_command(
 
 @app.command("recipes")
 def recipes_command(
-    name: Annotated[str | None, typer.Argument(help="Show this recipe in full.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show this recipe in full, or list those with this in their name.")
+    ] = None,
 ) -> None:
     """List the recipes, or show one in full.
 
-    A name may carry a sigma: `mnist-gaussian-1.0`.
+    A name may carry a sigma: `mnist-gaussian-1.0`. Those called drt go on from trained members: give
+    `shieldwall train` a run of the method they wrap, with `--from`. Example: `shieldwall recipes cifar10`
     """
+    from itertools import groupby
+
     from shieldwall import recipes
 
-    if name is not None:
+    listed = {known: family for known, family in recipes.FAMILIES.items() if name is None or name in known}
+    if name is not None and (name in listed or not listed):
         console.print(recipes.get(name).to_yaml(), end="", soft_wrap=True)
         return
     table = Table("recipe", "sigma", "what it does", box=None, header_style="bold")
-    for known, family in recipes.FAMILIES.items():
-        table.add_row(known, " ".join(f"{sigma:g}" for sigma in family.sigmas), family.usual().summary)
+    for _, group in groupby(listed.items(), key=lambda item: item[1].usual().data):
+        if table.row_count:
+            table.add_row()
+        for known, family in group:
+            table.add_row(known, " ".join(map(str, family.sigmas)), family.usual().summary)
     console.print(table)
 
 
@@ -250,6 +283,8 @@ def main() -> None:
 
 
 def _fail(message: str) -> NoReturn:
+    if os.environ.get("RANK", "0") != "0":  # a mistake seen by all processes is told by the first alone:
+        time.sleep(10)  # when that one ends, torchrun ends the others
     line = " ".join(message.splitlines())
     Console(stderr=True).print(f"error: {line}", style="red", highlight=False, markup=False, soft_wrap=True)
     sys.exit(2)

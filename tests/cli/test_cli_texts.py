@@ -30,21 +30,23 @@ def test_the_recipes_are_listed(shieldwall: Shieldwall):
     listed = shieldwall("recipes")
     assert listed.code == 0
     lines = [line.rstrip() for line in listed.out.splitlines()]
-    assert lines == [
-        " recipe                  sigma       what it does",
-        " smoke                   0.25        the whole pipeline in seconds, to see that",
-        "                                     it works",
-        " digits-gaussian         0.25 0.5 1  three small networks on 8x8 digits,",
-        "                                     Gaussian augmentation",
-        " mnist-gaussian          0.5 0.25 1  three LeNets on MNIST, Gaussian",
-        "                                     augmentation",
-        " fashion-mnist-gaussian  0.5 0.25 1  three LeNets on Fashion-MNIST, Gaussian",
-        "                                     augmentation",
-        " cifar10-gaussian        0.5 0.25 1  three ResNet-110s on CIFAR-10, Gaussian",
-        "                                     augmentation",
-        " imagenet-gaussian       0.5 0.25 1  three ResNet-50s on ImageNet, Gaussian",
-        "                                     augmentation",
+    assert lines[:3] == [
+        " recipe                         sigma         what it does",
+        " smoke                          0.25          the whole pipeline in seconds",
+        " digits-gaussian                0.25 0.5 1.0  Gaussian augmentation",
     ]
+    assert " mnist-drt-smoothadv            0.5 0.25 1.0  DRT around SmoothAdv" in lines
+    # One line each, in the order of the data sets, with an empty line between these.
+    assert [line.split()[0] for line in lines[1:] if line] == list(recipes.FAMILIES)
+    assert lines.count("") == 4
+
+
+def test_recipes_are_listed_by_a_part_of_their_name(shieldwall: Shieldwall):
+    listed = shieldwall("recipes", "macer").out.splitlines()
+    assert [line.split()[0] for line in listed if line.strip()] == [
+        *("recipe", "digits-macer", "mnist-macer", "fashion-mnist-macer", "cifar10-macer", "imagenet-macer")
+    ]
+    assert "cifar10" not in shieldwall("recipes", "imagenet").out
 
 
 @pytest.mark.parametrize("columns", ["20", "80"])

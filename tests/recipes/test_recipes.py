@@ -28,6 +28,11 @@ def test_a_name_may_carry_its_sigma() -> None:
         recipes.get("mnist-gaussian-3.0")
 
 
+def test_a_name_like_no_other_is_not_answered_with_all_of_them() -> None:
+    with pytest.raises(UserError, match=r"^no recipe called 'zzz'; `shieldwall recipes` lists them$"):
+        recipes.get("zzz")
+
+
 def test_override() -> None:
     changed = recipes.override(
         recipes.get("smoke"),
@@ -90,4 +95,4 @@ def test_difference_names_what_differs() -> None:
     theirs = asdict(recipes.override(recipes.get("smoke"), ["schedule.lr=1", "objective.num_noise=3"]))
     assert recipes.difference(ours, ours) == ""
     found = recipes.difference(ours, theirs)
-    assert set(found.split("; ")) == {"schedule.lr: 0.1, not 1.0", "objective.num_noise: None, not 3"}
+    assert set(found.split("; ")) == {"schedule.lr: 0.1, not 1.0", "objective.num_noise: 2, not 3"}

@@ -36,6 +36,10 @@ class Split(ABC):
         """The same split on another device."""
 
     @abstractmethod
+    def subset(self, rows: Sequence[int]) -> "Split":
+        """These images alone, in this order."""
+
+    @abstractmethod
     def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
         """One shuffled epoch of (x, y) on `device`, augmented where the split is, drawn from a CPU
         generator; the last batch may be smaller."""
@@ -55,6 +59,10 @@ class ResidentSplit(Split):
 
     def to(self, device: Device) -> "ResidentSplit":
         return ResidentSplit(self.pixels.to(device), self.labels.to(device), self.augment)
+
+    def subset(self, rows: Sequence[int]) -> "ResidentSplit":
+        chosen = torch.as_tensor(rows, dtype=torch.int64, device=self.device)
+        return ResidentSplit(self.pixels[chosen], self.labels[chosen], self.augment)
 
     def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
         order = torch.randperm(len(self), generator=generator).to(self.device)

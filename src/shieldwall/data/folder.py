@@ -34,6 +34,10 @@ class FolderSplit(Split):
         with ThreadPoolExecutor(_THREADS) as pool:
             return _collate(pool.map(self._centre, rows), self.device)
 
+    def subset(self, rows: Sequence[int]) -> "FolderSplit":
+        chosen = torch.as_tensor(rows, dtype=torch.int64, device=self.device)
+        return FolderSplit([self.paths[row] for row in rows], self.labels[chosen], self.augmented)
+
     def to(self, device: Device) -> "FolderSplit":
         return FolderSplit(self.paths, self.labels.to(device), self.augmented)
 

@@ -1,11 +1,15 @@
 """Recipes by name: `mnist-gaussian` at its usual sigma, `mnist-gaussian-1.0` at another."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
-from shieldwall.errors import unknown
-from shieldwall.recipes import cifar10, digits, imagenet, mnist
+from shieldwall.errors import UserError, unknown
+from shieldwall.recipes import imagenet
+from shieldwall.recipes.cifar10 import CIFAR10
+from shieldwall.recipes.digits import DIGITS, smoke
+from shieldwall.recipes.methods import Family
+from shieldwall.recipes.mnist import FASHION, MNIST
 from shieldwall.recipes.recipe import Certification, Recipe, difference, from_file, from_mapping, override
 
 __all__ = [
@@ -20,26 +24,15 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Family:
-    """One recipe at several sigmas; the first is the usual one."""
-
-    make: Callable[[float], Recipe]
-    sigmas: tuple[float, ...]
-
-    def usual(self) -> Recipe:
-        return self.make(self.sigmas[0])
-
-
 FAMILIES: dict[str, Family] = {
     family.usual().name: family
     for family in [
-        Family(lambda sigma: digits.smoke(), (0.25,)),
-        Family(digits.gaussian, (0.25, 0.5, 1.0)),
-        Family(mnist.gaussian, (0.5, 0.25, 1.0)),
-        Family(mnist.fashion_gaussian, (0.5, 0.25, 1.0)),
-        Family(cifar10.gaussian, (0.5, 0.25, 1.0)),
-        Family(imagenet.gaussian, (0.5, 0.25, 1.0)),
+        Family(lambda sigma: smoke(), (0.25,)),
+        *DIGITS.families(),
+        *MNIST.families(),
+        *FASHION.families(),
+        *CIFAR10.families(),
+        *imagenet.IMAGENET.families(imagenet.METHODS),
     ]
 }
 
@@ -48,13 +41,13 @@ def get(name: str) -> Recipe:
     """The recipe called `name`, or the one in the YAML file of that path."""
     if name in FAMILIES:
         return FAMILIES[name].usual()
-    at_sigma = {
-        f"{known}-{sigma}": replace(family.make(sigma), name=f"{known}-{sigma}")
-        for known, family in FAMILIES.items()
-        for sigma in family.sigmas
-    }
+    at_sigma = {f"{known}-{sigma}": known for known, family in FAMILIES.items() for sigma in family.sigmas}
     if name in at_sigma:
-        return at_sigma[name]
+        known = at_sigma[name]
+        return replace(FAMILIES[known].make(float(name.removeprefix(f"{known}-"))), name=name)
     if name.endswith((".yaml", ".yml")):
         return from_file(Path(name))
-    raise unknown("recipe", name, [*FAMILIES, *at_sigma])
+    names = [*FAMILIES, *at_sigma]
+    if not get_close_matches(name, names, cutoff=0.5):  # or the error would name them all
+        raise UserError(f"no recipe called {name!r}; `shieldwall recipes` lists them")
+    raise unknown("recipe", name, names)

@@ -46,6 +46,8 @@ class Recipe:
     members: int = 3
     start: str | None = None
     """The run folder whose trained members to start from; None for random weights."""
+    hold_out: int = 0
+    """Keep every so many-th training image from training, for tuning the vote's weights; 0 for none."""
     schedule: Schedule = field(default_factory=Schedule)
     certification: Certification = field(default_factory=Certification)
     seed: int = 0
@@ -53,6 +55,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if not 0 < self.sigma < float("inf"):
             raise UserError(f"sigma must be a positive number; given: {self.sigma}")
+        if self.hold_out < 0 or self.hold_out == 1:
+            raise UserError(f"hold_out must be 0 for none, or at least 2; given: {self.hold_out}")
         if self.members < 1:
             raise UserError(f"members must be at least 1; given: {self.members}")
 

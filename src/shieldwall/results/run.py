@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
 from torch import nn
 
 from shieldwall.errors import UserError
@@ -101,6 +102,22 @@ class Run:
         """How many epochs an interrupted training has behind it."""
         log = self.path / "training.jsonl"
         return len(log.read_bytes().splitlines()) if self.checkpoint.is_file() and log.is_file() else 0
+
+    def save_weights(self, method: str, weights: list[float]) -> None:
+        """Keep tuned weights of the weighted vote, beside those of other methods."""
+        content = yaml.safe_dump({**self.tuned_weights(), method: weights}, sort_keys=True)
+        write_atomic(self.path / "weights.yaml", content.encode())
+
+    def tuned_weights(self) -> dict[str, list[float]]:
+        """The weights that were tuned for this run, by method."""
+        path = self.path / "weights.yaml"
+        if not path.is_file():
+            return {}
+        try:
+            known = yaml.safe_load(path.read_text())
+            return {str(method): [float(weight) for weight in weights] for method, weights in known.items()}
+        except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+            raise UserError(f"{path} is damaged; delete it and run `shieldwall weigh` again") from error
 
     def save_log(self, records: Sequence[dict[str, Any]]) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in records)

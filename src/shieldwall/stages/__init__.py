@@ -6,5 +6,6 @@ Every stage can be killed at any moment and called again: it goes on from what t
 from shieldwall.stages.certify import certify_run
 from shieldwall.stages.predict import Answer, predict_run
 from shieldwall.stages.train import train_run
+from shieldwall.stages.weigh import weigh_run
 
-__all__ = ["Answer", "certify_run", "predict_run", "train_run"]
+__all__ = ["Answer", "certify_run", "predict_run", "train_run", "weigh_run"]

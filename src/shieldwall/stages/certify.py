@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from shieldwall import data
-from shieldwall.ensembles import standard
+from shieldwall.ensembles import Vote, named, standard
 from shieldwall.errors import UserError
 from shieldwall.progress import progress_bar
 from shieldwall.recipes import Certification
@@ -50,14 +50,17 @@ def certify_run(
     where = choose_device(device)
     dataset = data.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
-    votes = standard(len(members))
+    tuned = run.tuned_weights()
+    votes = standard(len(members)) + [
+        Vote(f"we-{method}", named("we", len(members), weights).scores) for method, weights in tuned.items()
+    ]
     classify = by_votes(members, votes)
     noise = Gaussian(recipe.sigma)
     seed = recipe.seed if seed is None else seed
     settings = {
         "data": recipe.data, "every": plan.every,
         "noise": str(noise), "n0": plan.n0, "n": plan.n, "alpha": plan.alpha, "seed": seed,
-        "precision": "float32", "weights": run.weights_digest(),
+        "precision": "float32", "weights": run.weights_digest(), **({"tuned": tuned} if tuned else {}),
     }  # fmt: skip
     wanted = wanted_inputs(plan, len(dataset.test))
     with run.lock(), CertificateFolder(run.path / to, [vote.name for vote in votes], settings) as folder:

@@ -5,9 +5,10 @@ from rich.console import Console
 from torch import nn
 
 from shieldwall import models
-from shieldwall.data import Dataset
+from shieldwall.data import Dataset, Split
 from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble, named
 from shieldwall.errors import UserError
+from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
 
 QUIET = Console(quiet=True)
@@ -34,6 +35,22 @@ def load_members(run: Run, dataset: Dataset, device: torch.device) -> list[nn.Mo
     )
     run.load_members(members)
     return [models.place(member, device).eval() for member in members]
+
+
+def training_part(recipe: Recipe, dataset: Dataset) -> Split:
+    """The training images that the members may see."""
+    if not recipe.hold_out:
+        return dataset.train
+    return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.hold_out])
+
+
+def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
+    """The training images that no member has seen."""
+    if not recipe.hold_out:
+        raise UserError(
+            "the run kept no images from training to tune weights on; train one with --set hold_out=10"
+        )
+    return dataset.train.subset(range(0, len(dataset.train), recipe.hold_out))
 
 
 def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:

@@ -1,5 +1,7 @@
 """recipe -> members: train into a run folder, or finish what was begun there."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -11,9 +13,10 @@ from shieldwall.recipes import Recipe
 from shieldwall.results import environment
 from shieldwall.results.run import Run
 from shieldwall.smoothing import Gaussian
-from shieldwall.stages.common import QUIET, choose_device
+from shieldwall.stages.common import QUIET, choose_device, training_part
 from shieldwall.training import build_objective, train
 from shieldwall.training.loop import Record
+from shieldwall.training.parallel import World
 
 
 def train_run(
@@ -24,55 +27,63 @@ def train_run(
     device: str | None = None,
     console: Console = QUIET,
 ) -> Run:
-    """Train the recipe's members into the run folder `path`."""
-    where = choose_device(device)
+    """Train the recipe's members into the run folder `path`.
+
+    Processes started by torchrun train together; the first of them keeps the run folder.
+    """
+    world = World.from_environment()
+    where = choose_device(world.device_name(device))
     objective = build_objective(recipe.objective, Gaussian(recipe.sigma))
     objective.check_members(recipe.members)
     models.factory(recipe.model)
     start = None if recipe.start is None else starting_run(recipe)
     dataset = data.load(recipe.data, data_dir)
+    images = training_part(recipe, dataset)
     members = models.build_members(
         recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed
     )
     if start is not None:
         start.load_members(members)
-    run = Run.create(path, recipe)
-    with run.lock():
-        if run.is_trained():
-            console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
-            return run
-        run.note_environment("train", environment.describe(where))
-        title = f"training {recipe.members} members"
-        images = len(dataset.train)
-        done = run.epochs_done() * images
-        note = ""
-        with progress_bar(console, title, recipe.schedule.epochs * images, done) as show:
-
-            def on_epoch(records: list[Record]) -> None:
-                nonlocal note
-                run.save_log(records)
-                note = f"epoch {records[-1]['epoch']}, loss {records[-1]['loss']:.4f}"
-                show(records[-1]["epoch"] * images, note)
-
-            def on_batch(seen: int) -> None:
-                if seen % images:  # the last batch of an epoch is shown with its loss
-                    show(seen, note)
-
-            records = train(
-                members,
-                dataset.train,
-                objective,
-                schedule=recipe.schedule,
-                seed=recipe.seed,
-                device=where,
-                checkpoint=run.checkpoint,
-                on_epoch=on_epoch,
-                on_batch=on_batch,
-            )
-        run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
-        run.save_members(members)
-        run.checkpoint.unlink(missing_ok=True)
+    training = partial(
+        train, members, images, objective,
+        schedule=recipe.schedule, seed=recipe.seed, device=where, world=world,
+    )  # fmt: skip
+    with world.joined(where):
+        if not world.is_first:
+            console.quiet = True  # for the caller too: what is said is said once
+            if not world.agree(False):  # whether the run is trained already, as the first process finds
+                training()
+            return Run(path)
+        run = Run.create(path, recipe)
+        with run.lock():
+            if world.agree(run.is_trained()):
+                console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
+                return run
+            run.note_environment("train", {**environment.describe(where), "processes": world.size})
+            records = _logged(training, run, len(images), console)
+            run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
+            run.save_members(members)
+            run.checkpoint.unlink(missing_ok=True)
     return run
+
+
+def _logged(training: Callable[..., list[Record]], run: Run, images: int, console: Console) -> list[Record]:
+    """Train with a checkpoint and a log in the run folder, and progress on the console."""
+    title = f"training {run.recipe.members} members"
+    total, done, note = run.recipe.schedule.epochs * images, run.epochs_done() * images, ""
+    with progress_bar(console, title, total, done) as show:
+
+        def on_epoch(records: list[Record]) -> None:
+            nonlocal note
+            run.save_log(records)
+            note = f"epoch {records[-1]['epoch']}, loss {records[-1]['loss']:.4f}"
+            show(records[-1]["epoch"] * images, note)
+
+        def on_batch(seen: int) -> None:
+            if seen % images:  # the last batch of an epoch is shown with its loss
+                show(seen, note)
+
+        return training(checkpoint=run.checkpoint, on_epoch=on_epoch, on_batch=on_batch)
 
 
 def starting_run(recipe: Recipe) -> Run:

@@ -14,6 +14,7 @@ from shieldwall.errors import UserError
 from shieldwall.models import place
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.objective import Objective
+from shieldwall.training.parallel import ALONE, World, copy_buffers_from_first, copy_state_from_first
 from shieldwall.training.schedule import Schedule
 from shieldwall.training.step import Step
 
@@ -32,6 +33,7 @@ def train(
     checkpoint: Path | str | None = None,
     on_epoch: Callable[[list[Record]], None] | None = None,
     on_batch: Callable[[int], None] | None = None,
+    world: World = ALONE,
 ) -> list[Record]:
     """Train the members side by side, in place, and return one record per epoch.
 
@@ -44,6 +46,9 @@ def train(
             yields the losses of an uninterrupted run.
         on_epoch: called after each epoch with all records so far.
         on_batch: called after each batch with the number of images seen since the first epoch.
+        world: the processes that train together, by default this one alone; see `training.parallel`. All
+            call this function alike. The first of them does all reading and writing of the checkpoint
+            and all calling back.
     """
     members = list(members)
     objective.check_members(len(members))
@@ -60,8 +65,10 @@ def train(
     fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}, images={len(data)}"
     path = Path(checkpoint) if checkpoint is not None else None
     records: list[Record] = []
-    if path is not None and path.exists():
+    if world.is_first and path is not None and path.exists():
         records = checkpoints.load(path, members, optimizer, fingerprint)
+    records = world.agree(records)
+    copy_state_from_first(world, members, optimizer)
 
     data = data.to(where)
     noise = torch.Generator(device=where)
@@ -70,13 +77,15 @@ def train(
         noise.manual_seed(seeds.derive(seed, "training noise", epoch))
         current, lr = objective.at_epoch(epoch), schedule.lr_at(epoch)
         if step is None or (current, lr) != (step.objective, step.lr):
-            step = Step(members, current, optimizer, lr, noise)
+            step = Step(members, current, optimizer, lr, noise, world)
         order = seeds.generator("cpu", seed, "order", epoch)
         batches = data.batches(schedule.batch_size, order, where)
-        records.append(_epoch(epoch, members, batches, len(data), step, on_batch))
-        if path is not None:
+        records.append(_epoch(epoch, members, batches, len(data), step, world, on_batch))
+        # What a checkpoint holds is what all go on with, or a resumed training would differ.
+        copy_buffers_from_first(world, members)
+        if world.is_first and path is not None:
             checkpoints.save(path, members, optimizer, records, fingerprint)
-        if on_epoch is not None:
+        if world.is_first and on_epoch is not None:
             on_epoch(records)
     for member in members:
         member.eval()
@@ -89,6 +98,7 @@ def _epoch(
     batches: Iterable[tuple[Tensor, Tensor]],
     images: int,
     step: Step,
+    world: World,
     on_batch: Callable[[int], None] | None,
 ) -> Record:
     started = time.perf_counter()
@@ -97,12 +107,15 @@ def _epoch(
     sums: dict[str, Tensor] = {}
     seen = epoch * images
     for x, y in batches:
+        counted = world.share(len(x)).counted
         for name, value in step(x, y).items():
-            sums[name] = sums.get(name, 0) + value.double() * len(x)
+            sums[name] = sums.get(name, 0) + value.double() * counted
         seen += len(x)
-        if on_batch is not None:
+        if world.is_first and on_batch is not None:
             on_batch(seen)
-    means = {name: float(value) / images for name, value in sums.items()}
+    # Summed up before they are looked at, so that all processes stop at a broken epoch, or none.
+    totals = world.sum(torch.stack(list(sums.values()))).tolist()
+    means = {name: value / images for name, value in zip(sums, totals, strict=True)}
     check_finite(epoch, means)
     return {"epoch": epoch + 1, "lr": step.lr, **means, "seconds": time.perf_counter() - started}
 

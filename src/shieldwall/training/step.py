@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.training.objective import Objective
+from shieldwall.training.parallel import ALONE, World, on_share
 
 WARM_UP = 3
 """Steps run as they are before recording, so that kernels are chosen and memory is laid out."""
@@ -15,7 +16,8 @@ class Step:
     """Loss, gradients and update at one batch, for one objective and learning rate.
 
     On CUDA the kernels of a step are launched far faster from a graph than one by one. A recorded step
-    reads its batch from fixed buffers; a batch of another size runs as it is.
+    reads its batch from fixed buffers; a batch of another size runs as it is, and so does every step of
+    several processes, which then wait for one another.
     """
 
     def __init__(
@@ -25,6 +27,7 @@ class Step:
         optimizer: torch.optim.Optimizer,
         lr: float,
         generator: torch.Generator,
+        world: World = ALONE,
     ) -> None:
         self.objective = objective
         self.lr = lr
@@ -33,15 +36,17 @@ class Step:
         self._members = members
         self._optimizer = optimizer
         self._generator = generator
+        self._world = world
         self._parameters = [one for group in optimizer.param_groups for one in group["params"]]
         self._seen = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._batch: tuple[Tensor, Tensor] | None = None
         self._found: dict[str, Tensor] = {}
-        self._stream = torch.cuda.Stream() if generator.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        recorded = generator.device.type == "cuda" and world.size == 1
+        self._stream = torch.cuda.Stream() if recorded else None  # type: ignore[no-untyped-call]
 
     def __call__(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Update the members; return the loss and its terms."""
+        """Update the members; return the loss and its terms, over this process's share of the batch."""
         if self._stream is None:
             return self._run(x, y)
         if self._batch is not None and x.shape == self._batch[0].shape:
@@ -71,10 +76,14 @@ class Step:
             self._found = self._run(*self._batch)
 
     def _run(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        where = x.device.type
+        where, objective = x.device.type, self.objective
+        share = self._world.share(len(x))
+        if self._world.size > 1:
+            objective, x, y = on_share(objective, share), x[share.rows], y[share.rows]
         with torch.autocast(where, torch.bfloat16, enabled=where == "cuda"):
-            loss, terms = self.objective(self._members, x, y, self._generator)
+            loss, terms = objective(self._members, x, y, self._generator)
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
+        self._world.reduce_gradients(self._parameters, share)
         self._optimizer.step()
         return {"loss": loss.detach(), **terms}

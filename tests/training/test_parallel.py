@@ -1,0 +1,371 @@
+"""Two processes train as one does; only the first of them writes.
+
+Run as a script, this file is one of the processes.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import shieldwall as sw
+from shieldwall import recipes
+from shieldwall.data.dataset import ResidentSplit
+from shieldwall.files import load_tensors
+from shieldwall.models import build_members
+from shieldwall.training import build_objective
+from shieldwall.training.loop import Record, train
+from shieldwall.training.objective import Loss, NoisyBatch, Objective
+from shieldwall.training.parallel import TORCHRUN, World, on_share
+
+SECONDS = 120
+"""No process of a test lives longer."""
+DRT = {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0}
+ROWS: dict[str, dict[str, Any]] = {
+    "gaussian": {"name": "gaussian"},
+    "smoothadv": {"name": "smoothadv", "steps": 2, "epsilon": 0.25},
+    "macer": {"name": "macer", "num_noise": 4, "lam": 1.0},
+    "stability": {"name": "stability"},
+    "consistency": {"name": "consistency"},
+    "adp": {"name": "adp"},
+    "gal": {"name": "gal"},
+    "drt": DRT,
+    "drt-smoothadv": {**DRT, "base": {"name": "smoothadv", "steps": 2, "epsilon": 0.25}},
+}
+SCHEDULE = sw.Schedule(epochs=2, batch_size=63, lr=0.02)
+TINY = sw.Schedule(epochs=2, batch_size=2, lr=0.02)
+NOISE = sw.Gaussian(0.25)
+
+
+def first_images(count: int) -> ResidentSplit:
+    whole = sw.load_data("digits").train
+    assert isinstance(whole, ResidentSplit)
+    return ResidentSplit(whole.pixels[:count], whole.labels[:count])
+
+
+def state(members: Sequence[nn.Module]) -> Tensor:
+    return torch.cat([value.double().flatten() for one in members for value in one.state_dict().values()])
+
+
+def trained(row: str, images: int, schedule: sw.Schedule, world: World) -> tuple[list[Record], Tensor]:
+    members = build_members("digits-cnn", 3, 10, (1, 8, 8), world.rank)  # all start from the first's weights
+    objective = build_objective(ROWS[row], NOISE)
+    records = train(members, first_images(images), objective, schedule=schedule, world=world)
+    return records, state(members)
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """Rounding too small to be taken for an error, or an error for rounding."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def with_batch_norm(rank: int) -> list[nn.Module]:
+    torch.manual_seed(rank)
+    return [nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 10))]
+
+
+def normed(world: World, checkpoint: Path, kept: Path | None = None) -> tuple[list[Record], Tensor]:
+    """The attack of SmoothAdv sees the running statistics, and so the losses do. `kept` is a copy of the
+    checkpoint after the first epoch."""
+    members = with_batch_norm(world.rank)
+    objective = build_objective({"name": "smoothadv", "warmup": 0, "steps": 2}, NOISE)
+
+    def keep(records: list[Record]) -> None:
+        if kept is not None and len(records) == 1:
+            shutil.copy(checkpoint, kept)
+
+    records = train(
+        members, first_images(130), objective,
+        schedule=SCHEDULE, checkpoint=checkpoint, on_epoch=keep, world=world,
+    )  # fmt: skip
+    return records, state(members)
+
+
+class Broken(Objective):
+    """Fails in one process only."""
+
+    def __call__(
+        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Loss:
+        if World.from_environment().rank == 1:
+            raise ZeroDivisionError
+        return Loss(members[0](x).square().mean(), {})
+
+
+class Diverging(Objective):
+    """Infinite in the last process's rows only."""
+
+    def __call__(
+        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Loss:
+        value = members[0](x).square().mean()
+        return Loss(value, {"odd": value.detach() / int(World.from_environment().is_first)})
+
+
+def work(folder: Path) -> None:
+    """What each of the processes does, one thing after the other."""
+    world = World.from_environment()
+    torch.set_num_threads(1)
+    found: dict[str, Any] = {}
+    with world.joined(torch.device("cpu")):
+        for row in ROWS:
+            found[row] = trained(row, 130, SCHEDULE, world)
+        with double_precision():
+            found["exact"] = trained("drt", 130, SCHEDULE, world)
+        found["tiny"] = trained("drt", 5, TINY, world)
+        found["whole"] = normed(world, folder / "whole", folder / "kept")
+        found["resumed"] = normed(world, folder / "kept")
+        try:
+            train(with_batch_norm(0), first_images(9), Diverging(), schedule=SCHEDULE, world=world)
+        except sw.UserError as error:
+            found["diverged"] = str(error)
+        torch.save(found, folder / f"{world.rank}.pt")
+        train(with_batch_norm(0), first_images(9), Broken(), schedule=SCHEDULE, world=world)
+
+
+@contextmanager
+def processes(*command: str | Path, size: int = 2) -> Iterator[list[subprocess.Popen[str]]]:
+    """Python processes that find around them what torchrun sets; gone afterwards, whatever happens."""
+    place = dict(zip(TORCHRUN[2:], (str(size), "127.0.0.1", str(free_port())), strict=True))
+    with ExitStack() as stack:
+        started = []
+        for rank in range(size):
+            one = start(*command, RANK=str(rank), LOCAL_RANK=str(rank), **place)
+            stack.enter_context(one)
+            stack.callback(one.kill)
+            started.append(one)
+        yield started
+
+
+def start(*command: str | Path, **extra: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80", **extra}
+    return subprocess.Popen(
+        [sys.executable, *map(str, command)], env=environment, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def torchrun(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The real thing, which ends its processes when it is asked to end."""
+    where = ("--nproc-per-node=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}")
+    with start("-m", "torch.distributed.run", *where, "-m", "shieldwall", *arguments) as running:
+        try:
+            out, err = running.communicate(timeout=SECONDS)
+        except BaseException:
+            running.terminate()
+            running.wait(SECONDS)
+            raise
+    return subprocess.CompletedProcess([], running.returncode, out, err)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What either process found, and how it ended."""
+    folder = tmp_path_factory.mktemp("processes")
+    with processes(__file__, folder) as started:
+        ended = [one.communicate(timeout=SECONDS)[1] for one in started]
+        codes = [one.returncode for one in started]
+    results = []
+    for rank, (err, code) in enumerate(zip(ended, codes, strict=True)):
+        assert (folder / f"{rank}.pt").is_file(), err
+        results.append({**torch.load(folder / f"{rank}.pt"), "err": err, "code": code})
+    return results
+
+
+def close(records: list[Record], others: list[Record], rel: float = 1e-5, absolute: float = 1e-6) -> None:
+    """Every term of every epoch agrees, but for what is no mean over images."""
+    for one, other in zip(records, others, strict=True):
+        assert one.keys() == other.keys()
+        for name in one.keys() - {"seconds", "cosine"}:
+            assert one[name] == pytest.approx(other[name], rel=rel, abs=absolute), name
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_two_processes_train_as_one_does(row: str, found: list[dict[str, Any]]) -> None:
+    records, weights = trained(row, 130, SCHEDULE, World())
+    for rank in (0, 1):
+        theirs, their_weights = found[rank][row]
+        close(theirs, records)
+        assert torch.allclose(their_weights, weights, rtol=1e-4, atol=1e-5)
+    assert found[0][row][1].equal(found[1][row][1])
+
+
+def test_they_differ_by_rounding_alone(found: list[dict[str, Any]]) -> None:
+    with double_precision():
+        records, weights = trained("drt", 130, SCHEDULE, World())
+    close(found[0]["exact"][0], records, rel=1e-12, absolute=0)
+    assert torch.allclose(found[0]["exact"][1], weights, rtol=1e-11, atol=1e-12)
+
+
+def test_a_batch_may_be_smaller_than_the_world(found: list[dict[str, Any]]) -> None:
+    records, weights = trained("drt", 5, TINY, World())  # the last of three batches has one image
+    close(found[0]["tiny"][0], records)
+    assert found[0]["tiny"][1].equal(found[1]["tiny"][1])
+    assert torch.allclose(found[0]["tiny"][1], weights, rtol=1e-4, atol=1e-5)
+
+
+def test_resuming_with_batch_norm_gives_the_same_losses(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        (whole, weights), (resumed, resumed_weights) = one["whole"], one["resumed"]
+        assert [record["loss"] for record in whole] == [record["loss"] for record in resumed]
+        assert weights.equal(resumed_weights)
+    assert found[0]["whole"][1].equal(found[1]["whole"][1])
+
+
+def test_all_processes_stop_at_what_one_finds_infinite(found: list[dict[str, Any]]) -> None:
+    assert found[0]["diverged"] == found[1]["diverged"]
+    assert found[0]["diverged"].startswith("training diverged in epoch 1: odd is not finite")
+
+
+def test_no_process_waits_for_one_that_failed(found: list[dict[str, Any]]) -> None:
+    assert [one["code"] for one in found] == [1, 1]
+    assert "ZeroDivisionError" in found[1]["err"]
+    assert "UserError: the processes of this training lost one another: " in found[0]["err"]
+
+
+# At the recipe's own learning rate, rounding errors grow a thousandfold in every epoch.
+SETTINGS = ("schedule.batch_size=63", "schedule.lr=0.02", "schedule.epochs=4")
+SMOKE = ("train", "smoke", *(part for one in SETTINGS for part in ("--set", one)))
+
+
+class Finished(NamedTuple):
+    folder: Path
+    before: int
+    """Epochs that were done when the first attempt was killed."""
+    out: str
+
+    def log(self) -> list[Record]:
+        return [json.loads(line) for line in (self.folder / "training.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A training by two processes, both killed after the first epoch, and finished by torchrun."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
+    log = folder / "training.jsonl"
+    with processes("-m", "shieldwall", *SMOKE, "--out", folder) as started:
+        deadline = time.monotonic() + SECONDS
+        while not log.exists():
+            assert all(one.poll() is None for one in started), [one.communicate() for one in started]
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        for one in started:
+            one.send_signal(signal.SIGKILL)
+    before = len(log.read_bytes().splitlines())
+    done = torchrun(*SMOKE, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return Finished(folder, before, done.stdout)
+
+
+def test_a_killed_training_goes_on_to_the_losses_of_one_process(finished: Finished) -> None:
+    assert 0 < finished.before < 4
+    recipe = recipes.override(recipes.get("smoke"), SETTINGS)
+    members = build_members(recipe.model, recipe.members, 10, (1, 8, 8), recipe.seed)
+    objective = build_objective(recipe.objective, sw.Gaussian(recipe.sigma))
+    data = sw.load_data("digits").train
+    close(finished.log(), train(members, data, objective, schedule=recipe.schedule, seed=recipe.seed))
+    for k, member in enumerate(members):
+        saved, _ = load_tensors(finished.folder / f"members/member-{k + 1}.safetensors")
+        for name, value in member.state_dict().items():
+            assert torch.allclose(saved[name], value, rtol=1e-4, atol=1e-5), name
+
+
+def test_only_the_first_process_writes_and_speaks(finished: Finished) -> None:
+    folder = finished.folder
+    assert [record["epoch"] for record in finished.log()] == [1, 2, 3, 4]
+    assert not list(folder.rglob("*.part"))
+    assert not (folder / "checkpoint.safetensors").exists()
+    assert json.loads((folder / "environment.json").read_text())["train"]["processes"] == 2
+    lines = finished.out.splitlines()
+    assert sum("100%, done in" in line for line in lines) == 1
+    assert len(lines) == len(set(lines))
+    assert lines[-2:] == [f"run folder: {folder}", f"next: shieldwall certify {folder}"]
+
+
+def test_a_mistake_is_told_once(tmp_path: Path) -> None:
+    done = torchrun("train", "smok", "--out", tmp_path / "run")
+    assert done.returncode != 0
+    assert re.findall("^error: .*$", done.stderr, re.MULTILINE) == [
+        "error: no recipe called 'smok'; did you mean 'smoke'?"
+    ]
+    assert re.search(r"exitcode +: 2 ", done.stderr)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 4, 5, 63, 64])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
+def test_shares_are_even_and_cover_the_batch(total: int, size: int) -> None:
+    shares = [World(rank, size).share(total) for rank in range(size)]
+    rows = [row for share in shares if not share.idle for row in range(total)[share.rows]]
+    assert rows == list(range(total))
+    counted = [share.counted for share in shares]
+    assert sum(counted) == total
+    assert max(counted) - min(counted) <= 1
+    assert all(share.rows == slice(0, 1) for share in shares if share.idle)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_processes_draw_the_rows_of_one_draw(size: int) -> None:
+    class Drawing(Objective):
+        def __init__(self) -> None:
+            self.noise = NOISE
+
+        def __call__(
+            self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
+        ) -> Loss:
+            drawn = NoisyBatch.draw(x, y, self.noise, 3, generator)
+            return Loss(drawn.noisy, {"noise": drawn.by_copy(drawn.noise)})
+
+    x, y = torch.rand(5, 1, 4, 4), torch.arange(5)
+    whole = Drawing()([], x, y, torch.Generator().manual_seed(0)).terms["noise"]
+    for rank in range(size):
+        share, source = World(rank, size).share(5), torch.Generator().manual_seed(0)
+        found = on_share(Drawing(), share)([], x[share.rows], y[share.rows], source)
+        assert found.terms["noise"].equal(whole[:, share.rows])
+
+
+def test_noise_for_other_than_whole_copies_is_refused() -> None:
+    objective = on_share(build_objective({"name": "gaussian"}, NOISE), World(0, 2).share(8))
+    assert isinstance(objective, sw.GaussianAugmentation)
+    with pytest.raises(sw.UserError, match=r"whole copies of their 4 images; asked for: \(2, 4, 3\)"):
+        objective.noise.sample((2, 4, 3), torch.Generator())
+
+
+def test_a_plain_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in TORCHRUN:
+        monkeypatch.delenv(name, raising=False)
+    assert World.from_environment() == World()
+    monkeypatch.setenv("RANK", "1")
+    assert World.from_environment() == World()
+    for name, value in zip(TORCHRUN, ("5", "1", "8", "127.0.0.1", "29500"), strict=True):
+        monkeypatch.setenv(name, value)
+    assert World.from_environment() == World(rank=5, size=8, local_rank=1)
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))
