@@ -12,6 +12,7 @@ from shieldwall import recipes
 from shieldwall.files import load_tensors, save_tensors
 from shieldwall.models import build_members
 from shieldwall.training import Loss, Objective
+from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.loop import Record
 
 OBJECTIVE = sw.GaussianAugmentation(sw.Gaussian(0.25))
@@ -84,6 +85,21 @@ def test_training_resumes_to_the_same_losses(
     assert seen[-1] == 3 * len(digits.train)
     again = sw.train(fresh(), digits.train, OBJECTIVE, schedule=SCHEDULE, checkpoint=checkpoint)
     assert losses(again) == losses(expected)
+
+
+def test_momentum_comes_back_in_the_layout_of_its_parameter(tmp_path: Path) -> None:
+    """Fused optimizers refuse momentum whose strides are not the parameter's."""
+    layer = nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+    layer(torch.ones(1, 4, 5, 5)).sum().backward()
+    optimizer.step()
+    checkpoints.save(tmp_path / "c.safetensors", [layer], optimizer, [], "same")
+    fresh_optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+    checkpoints.load(tmp_path / "c.safetensors", [layer], fresh_optimizer, "same")
+    for parameter in layer.parameters():
+        found = fresh_optimizer.state[parameter]["momentum_buffer"]
+        assert found.equal(optimizer.state[parameter]["momentum_buffer"])
+        assert found.stride() == parameter.stride()
 
 
 def test_a_checkpoint_of_another_training_is_refused(digits: sw.data.Dataset, tmp_path: Path) -> None:

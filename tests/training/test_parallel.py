@@ -197,12 +197,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return results
 
 
-def close(records: list[Record], others: list[Record], rel: float = 1e-5, absolute: float = 1e-6) -> None:
+def close(records: list[Record], others: list[Record]) -> None:
     """Every term of every epoch agrees, but for what is no mean over images."""
     for one, other in zip(records, others, strict=True):
         assert one.keys() == other.keys()
         for name in one.keys() - {"seconds", "cosine"}:
-            assert one[name] == pytest.approx(other[name], rel=rel, abs=absolute), name
+            # Rounding may turn an image that lies between two classes.
+            near = 0.005 if name.endswith("accuracy") else 1e-6
+            assert one[name] == pytest.approx(other[name], rel=1e-5, abs=near), name
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -218,8 +220,9 @@ def test_two_processes_train_as_one_does(row: str, found: list[dict[str, Any]]) 
 def test_they_differ_by_rounding_alone(found: list[dict[str, Any]]) -> None:
     with double_precision():
         records, weights = trained("drt", 130, SCHEDULE, World())
-    close(found[0]["exact"][0], records, rel=1e-12, absolute=0)
-    assert torch.allclose(found[0]["exact"][1], weights, rtol=1e-11, atol=1e-12)
+    theirs, their_weights = found[0]["exact"]
+    assert [one["loss"] for one in theirs] == pytest.approx([one["loss"] for one in records], rel=1e-12)
+    assert torch.allclose(their_weights, weights, rtol=1e-11, atol=1e-12)
 
 
 def test_a_batch_may_be_smaller_than_the_world(found: list[dict[str, Any]]) -> None:
@@ -249,7 +252,10 @@ def test_no_process_waits_for_one_that_failed(found: list[dict[str, Any]]) -> No
 
 
 # At the recipe's own learning rate, rounding errors grow a thousandfold in every epoch.
-SETTINGS = ("schedule.batch_size=63", "schedule.lr=0.02", "schedule.epochs=4")
+SETTINGS = (
+    "schedule.batch_size=63", "schedule.lr=0.01",
+    "objective.name=drt", "objective.rho_gd=2", "objective.rho_cm=1",
+)  # fmt: skip
 SMOKE = ("train", "smoke", *(part for one in SETTINGS for part in ("--set", one)))
 
 
@@ -283,7 +289,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 def test_a_killed_training_goes_on_to_the_losses_of_one_process(finished: Finished) -> None:
-    assert 0 < finished.before < 4
+    assert 0 < finished.before < 3
     recipe = recipes.override(recipes.get("smoke"), SETTINGS)
     members = build_members(recipe.model, recipe.members, 10, (1, 8, 8), recipe.seed)
     objective = build_objective(recipe.objective, sw.Gaussian(recipe.sigma))
@@ -297,7 +303,7 @@ def test_a_killed_training_goes_on_to_the_losses_of_one_process(finished: Finish
 
 def test_only_the_first_process_writes_and_speaks(finished: Finished) -> None:
     folder = finished.folder
-    assert [record["epoch"] for record in finished.log()] == [1, 2, 3, 4]
+    assert [record["epoch"] for record in finished.log()] == [1, 2, 3]
     assert not list(folder.rglob("*.part"))
     assert not (folder / "checkpoint.safetensors").exists()
     assert json.loads((folder / "environment.json").read_text())["train"]["processes"] == 2

@@ -48,7 +48,8 @@ def load(
         load_weights(member, {name.removeprefix(prefix): value for name, value in own.items()}, path)
     for k, parameter in enumerate(_parameters(optimizer)):
         if (buffer := tensors.get(f"momentum.{k}")) is not None:
-            optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter.device)
+            # Laid out as the parameter is: fused optimizers take no other.
+            optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
     records: list[dict[str, Any]] = json.loads(metadata["records"])
     return records
 
