@@ -61,14 +61,23 @@ def test_a_user_s_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "def wrong(num_classes):\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))\n"
         "def nothing(num_classes):\n    return None\n"
         "text = 'a string'\n"
+        "def fails(num_classes):\n    raise KeyError('width')\n"
+        "def pair(num_classes):\n    return Pair()\n"
+        "class Pair(nn.Module):\n    def forward(self, x):\n        return x, x\n"
     )
     monkeypatch.chdir(tmp_path)
     (member,) = sw.build_members("own_model:make", 1, 10, (1, 8, 8), seed=0)
     assert member(torch.rand(3, 1, 8, 8)).shape == (3, 10)
+    (tmp_path / "broken_model.py").write_text("def make(:\n")
     for name, message in {
-        "own_model:wrong": r"returns shape \(2, 3\)",
+        "broken_model:make": "cannot import 'broken_model': SyntaxError",
+        "own_model:fails": "cannot be built: KeyError: 'width'",
+        "own_model:pair": "returns tuple for 2 images",
+        ":make": "cannot import ''",
+        ".a:make": "cannot import '.a'",
+        "own_model:wrong": r"returns \(2, 3\)",
         "own_model:nothing": "must return an nn.Module",
-        "own_model:text": "is not a function",
+        "own_model:text": "has no function 'text'",
         "own_model:missing": "has no function 'missing'",
         "no_such_module:make": "cannot import 'no_such_module'",
         "lenett": "did you mean 'lenet'",

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -252,11 +253,8 @@ def test_no_process_waits_for_one_that_failed(found: list[dict[str, Any]]) -> No
 
 
 # At the recipe's own learning rate, rounding errors grow a thousandfold in every epoch.
-SETTINGS = (
-    "schedule.batch_size=63", "schedule.lr=0.01",
-    "objective.name=drt", "objective.rho_gd=2", "objective.rho_cm=1",
-)  # fmt: skip
-SMOKE = ("train", "smoke", *(part for one in SETTINGS for part in ("--set", one)))
+SMOKE = recipes.get("smoke")
+SMOKE = replace(SMOKE, objective=DRT, schedule=replace(SMOKE.schedule, epochs=3, batch_size=63, lr=0.01))
 
 
 class Finished(NamedTuple):
@@ -273,8 +271,9 @@ class Finished(NamedTuple):
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A training by two processes, both killed after the first epoch, and finished by torchrun."""
     folder = tmp_path_factory.mktemp("killed") / "run"
-    log = folder / "training.jsonl"
-    with processes("-m", "shieldwall", *SMOKE, "--out", folder) as started:
+    log, recipe = folder / "training.jsonl", folder.with_name("drt.yaml")
+    recipe.write_text(SMOKE.to_yaml())
+    with processes("-m", "shieldwall", "train", recipe, "--out", folder) as started:
         deadline = time.monotonic() + SECONDS
         while not log.exists():
             assert all(one.poll() is None for one in started), [one.communicate() for one in started]
@@ -283,18 +282,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         for one in started:
             one.send_signal(signal.SIGKILL)
     before = len(log.read_bytes().splitlines())
-    done = torchrun(*SMOKE, "--out", folder)
+    done = torchrun("train", recipe, "--out", folder)
     assert done.returncode == 0, done.stderr
     return Finished(folder, before, done.stdout)
 
 
 def test_a_killed_training_goes_on_to_the_losses_of_one_process(finished: Finished) -> None:
     assert 0 < finished.before < 3
-    recipe = recipes.override(recipes.get("smoke"), SETTINGS)
-    members = build_members(recipe.model, recipe.members, 10, (1, 8, 8), recipe.seed)
-    objective = build_objective(recipe.objective, sw.Gaussian(recipe.sigma))
+    members = build_members(SMOKE.model, SMOKE.members, 10, (1, 8, 8), SMOKE.seed)
+    objective = build_objective(SMOKE.objective, sw.Gaussian(SMOKE.sigma))
     data = sw.load_data("digits").train
-    close(finished.log(), train(members, data, objective, schedule=recipe.schedule, seed=recipe.seed))
+    close(finished.log(), train(members, data, objective, schedule=SMOKE.schedule, seed=SMOKE.seed))
     for k, member in enumerate(members):
         saved, _ = load_tensors(finished.folder / f"members/member-{k + 1}.safetensors")
         for name, value in member.state_dict().items():

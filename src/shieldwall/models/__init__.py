@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from shieldwall import seeds
 from shieldwall.errors import UserError, unknown
@@ -41,16 +41,19 @@ def factory(name: str) -> ModelFactory:
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        found: object = getattr(importlib.import_module(module_name), function_name)
-    except ImportError as error:
-        raise UserError(f"model {name!r}: cannot import {module_name!r}: {error}") from error
-    except AttributeError as error:
-        raise UserError(f"model {name!r}: {module_name!r} has no function {function_name!r}") from error
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a user's module may fail in any way
+        raise UserError(f"model {name!r}: cannot import {module_name!r}: {_one_line(error)}") from error
     finally:
         sys.path.remove(here)
+    found: object = getattr(module, function_name, None)
     if not callable(found):
-        raise UserError(f"model {name!r}: {function_name!r} is not a function of the number of classes")
+        raise UserError(f"model {name!r}: {module_name!r} has no function {function_name!r}")
     return found
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def place(member: nn.Module, device: torch.device) -> nn.Module:
@@ -67,8 +70,12 @@ def build_members(
     for k in range(count):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.derive(seed, "member", k))
-            members.append(make(num_classes))
-    check_member(name, members[0], num_classes, shape)
+            try:
+                member = make(num_classes)
+            except Exception as error:  # so may a user's function
+                raise UserError(f"model {name!r} cannot be built: {_one_line(error)}") from error
+        check_member(name, member, num_classes, shape)
+        members.append(member)
     return members
 
 
@@ -81,13 +88,15 @@ def check_member(name: str, member: object, num_classes: int, shape: tuple[int, 
     try:
         with torch.inference_mode():
             out = member(torch.zeros(2, *shape))
-    except (RuntimeError, ValueError, TypeError) as error:
-        first_line = str(error).partition("\n")[0]
-        raise UserError(f"model {name!r} does not accept images of shape {shape}: {first_line}") from error
+    except Exception as error:
+        raise UserError(
+            f"model {name!r} does not accept images of shape {shape}: {_one_line(error)}"
+        ) from error
     finally:
         member.train(was_training)
-    if tuple(out.shape) != (2, num_classes):
+    given = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+    if given != (2, num_classes):
         raise UserError(
-            f"model {name!r} returns shape {tuple(out.shape)} for 2 images of {num_classes} classes; "
+            f"model {name!r} returns {given} for 2 images of {num_classes} classes; "
             f"expected: {(2, num_classes)}"
         )
