@@ -62,9 +62,9 @@ def test_a_function_in_the_working_directory_is_trained_and_certified(shieldwall
     [
         ("nowhere_models:linear", "cannot import 'nowhere_models'"),
         ("own_models:linaer", "'own_models' has no function 'linaer'"),
-        ("own_models:NUMBER", "'NUMBER' is not a function of the number of classes"),
-        ("own_models:one_class_too_many", "returns shape (2, 11) for 2 images of 10 classes"),
-        ("own_models:unflattened", "returns shape (2, 1, 8, 10) for 2 images"),
+        ("own_models:NUMBER", "'own_models' has no function 'NUMBER'"),
+        ("own_models:one_class_too_many", "returns (2, 11) for 2 images of 10 classes"),
+        ("own_models:unflattened", "returns (2, 1, 8, 10) for 2 images"),
         ("own_models:wrong_input", "does not accept images of shape (1, 8, 8)"),
         ("own_models:no_module", "must return an nn.Module; returned: str"),
     ],
