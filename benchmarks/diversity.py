@@ -100,7 +100,7 @@ def under_noise(members: Sequence[nn.Module], x: Tensor, labels: Tensor, noise: 
         "noisy accuracy": 100 * float(torch.stack(correct).float().mean()),
         "GD loss": float(gradient_diversity(gradients, groups)),
         "cosine": float(mean_cosine(gradients, groups)),
-        "margin": float(torch.stack(margins).mean()),
+        "margin": float(torch.stack(margins).detach().mean()),
     }
 
 

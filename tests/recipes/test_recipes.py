@@ -48,6 +48,14 @@ def test_override() -> None:
     assert recipes.override(changed, ["certification.limit=null"]).certification.limit is None
 
 
+def test_another_method_forgets_the_options_of_the_last() -> None:
+    smoke = recipes.get("smoke")
+    changed = recipes.override(smoke, ["objective.num_noise=4", "objective.name=macer", "objective.lam=2"])
+    assert changed.objective == {"name": "macer", "lam": 2}
+    same = recipes.override(smoke, ["objective.num_noise=4", "objective.name=gaussian"])
+    assert same.objective == {"name": "gaussian", "num_noise": 4}
+
+
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [

@@ -252,7 +252,7 @@ def test_no_process_waits_for_one_that_failed(found: list[dict[str, Any]]) -> No
     assert "UserError: the processes of this training lost one another: " in found[0]["err"]
 
 
-# At the recipe's own learning rate, rounding errors grow a thousandfold in every epoch.
+# At the recipe's own learning rate, rounding errors can grow a hundredfold in an epoch.
 SMOKE = recipes.get("smoke")
 SMOKE = replace(SMOKE, objective=DRT, schedule=replace(SMOKE.schedule, epochs=3, batch_size=63, lr=0.01))
 

@@ -95,9 +95,12 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
         if not isinstance(part, dict) or (last not in part and not free):
             raise unknown("recipe key", key.strip(), _dotted(asdict(recipe)))
         try:
-            part[last] = yaml.safe_load(text)
+            value = yaml.safe_load(text)
         except yaml.YAMLError as error:
             raise UserError(f"--set {key}: {text!r} is not a value") from error
+        if free and last == "name" and part.get("name") != value:
+            part.clear()  # another method has other options
+        part[last] = value
     return from_mapping(content)
 
 

@@ -48,7 +48,7 @@ def train_run(
         train, members, images, objective,
         schedule=recipe.schedule, seed=recipe.seed, device=where, world=world,
     )  # fmt: skip
-    with world.joined(where):
+    with world.joined(where, shared=device not in (None, "cuda")):
         if not world.is_first:
             console.quiet = True  # for the caller too: what is said is said once
             if not world.agree(False):  # whether the run is trained already, as the first process finds

@@ -96,18 +96,19 @@ class World:
         return asked
 
     @contextmanager
-    def joined(self, device: torch.device) -> Iterator[None]:
-        """Be connected to the others meanwhile; leave together with them."""
+    def joined(self, device: torch.device, *, shared: bool = False) -> Iterator[None]:
+        """Be connected to the others meanwhile; leave together with them.
+
+        `shared` says that processes of one machine work on the same device.
+        """
         if self.size == 1:
             yield
             return
-        # NCCL wants a GPU for each process; where they share one, gloo carries its tensors too.
-        own_gpu = device.type == "cuda" and device.index == self.local_rank
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        dist.init_process_group(
-            "nccl" if own_gpu else "gloo", timeout=TIMEOUT, device_id=device if own_gpu else None
-        )
+        # NCCL wants a GPU for each process; where they share one, gloo carries its tensors too.
+        backend = "nccl" if device.type == "cuda" and not shared else "gloo"
+        dist.init_process_group(backend, timeout=TIMEOUT, device_id=device if backend == "nccl" else None)
         yield
         # Not after an error: leaving in order would wait for the others, while they wait for this one.
         with _needing_all():
