@@ -1,0 +1,78 @@
+"""Training that starts from another run's members, and what cannot be regularised, refused beforehand."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_tools import Shieldwall, refused, snapshot
+
+from shieldwall.files import load_tensors
+
+DRT = ("--set", "objective.name=drt", "--set", "objective.rho_gd=0.2", "--set", "objective.rho_cm=0.5")
+
+
+def test_drt_starts_from_trained_members(shieldwall: Shieldwall, trained: Path, tmp_path: Path) -> None:
+    before = snapshot(trained)
+    out = tmp_path / "drt"
+    done = shieldwall("train", "smoke", *DRT, "--set", "schedule.epochs=1", "--from", trained, "--out", out)
+    assert done.code == 0, done.err
+    assert snapshot(trained) == before
+    assert yaml.safe_load((out / "recipe.yaml").read_text())["start"] == str(trained)
+    first = json.loads((out / "training.jsonl").read_text().splitlines()[0])
+    from_scratch = json.loads((trained / "training.jsonl").read_text().splitlines()[0])
+    assert first["cross_entropy"] < from_scratch["cross_entropy"] / 3
+    assert {"gd", "cm", "cosine"} <= first.keys()
+    ours, theirs = (load_tensors(run / "members" / "member-1.safetensors")[0] for run in (out, trained))
+    assert any(not ours[name].equal(theirs[name]) for name in ours)
+
+
+def test_the_starting_weights_are_the_other_run_s(
+    shieldwall: Shieldwall, trained: Path, tmp_path: Path
+) -> None:
+    """With a learning rate of next to nothing, the members stay what they were."""
+    out = tmp_path / "still"
+    still = ("--set", "schedule.lr=1e-30", "--set", "schedule.epochs=1", "--set", "schedule.weight_decay=0")
+    assert shieldwall("train", "smoke", *still, "--from", trained, "--out", out).code == 0
+    for k in (1, 2):
+        name = f"members/member-{k}.safetensors"
+        ours, theirs = load_tensors(out / name)[0], load_tensors(trained / name)[0]
+        assert all(ours[key].equal(theirs[key]) for key in theirs)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--set", "members=3"], "its members is 2, the recipe's 3"),
+        (["--set", "model=lenet"], "its model is 'digits-cnn', the recipe's 'lenet'"),
+    ],
+)
+def test_other_members_are_refused(
+    shieldwall: Shieldwall, trained: Path, tmp_path: Path, options: list[str], said: str
+) -> None:
+    outcome = shieldwall("train", "smoke", *options, "--from", trained, "--out", tmp_path / "out")
+    refused(outcome, "cannot start from", said)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_without_weights_is_refused(shieldwall: Shieldwall, trained: Path, tmp_path: Path) -> None:
+    (trained / "members" / "member-2.safetensors").unlink()
+    refused(shieldwall("train", "smoke", "--from", trained, "--out", tmp_path / "out"), "is not trained yet")
+    refused(shieldwall("train", "smoke", "--from", "nowhere", "--out", tmp_path / "out"), "nowhere")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([*DRT, "--set", "members=1"], "at least two; given: 1"),
+        ([*DRT, "--set", "objective.rho_gd=-1"], "rho_gd must be a number that is not negative; given: -1"),
+        ([*DRT, "--set", "objective.base={name: adp}"], "DRT cannot wrap ADP"),
+        ([*DRT, "--set", "objective.base={name: drt}"], "misses"),
+    ],
+)
+def test_what_drt_cannot_train_is_refused_before_training(
+    shieldwall: Shieldwall, tmp_path: Path, options: list[str], said: str
+) -> None:
+    refused(shieldwall("train", "smoke", *options, "--out", tmp_path / "out"), said)
+    assert not (tmp_path / "out").exists()
