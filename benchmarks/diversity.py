@@ -1,6 +1,6 @@
 """What diversity regularisation does to an ensemble: evidence on 8x8 digits, over several seeds.
 
-    python benchmarks/diversity.py [--seeds 0,1,2] [--sigma 0.5] [--n 1000] [--device cpu]
+    python benchmarks/diversity.py [--seeds 0,1,2] [--sigmas 0.25,0.5] [--n 2000] [--device cpu]
 
 For each seed, the plain ensemble (digits-gaussian) is trained, and then trained on in four ways of equal
 length and learning rate: as before, with DRT (digits-drt), and with either of its terms alone (digits-drt-gd,
@@ -13,7 +13,6 @@ import argparse
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +25,10 @@ from shieldwall.training.drt import gradient_diversity, mean_cosine, true_margin
 
 COPIES = 10
 """Noisy copies of each test image under which margins and their gradients are measured."""
-CONTINUATIONS = {"plain, continued": "gaussian", "GD alone": "drt-gd", "CM alone": "drt-cm", "DRT": "drt"}
+RADII = {0.25: (0.0, 0.25, 0.5, 0.6), 0.5: (0.0, 0.25, 0.5, 0.75), 1.0: (0.0, 0.25, 0.5, 0.75)}
+"""The radii of each sigma; the claims are about the last one."""
+CONTINUED = "plain, continued"
+WAYS = {CONTINUED: "gaussian", "GD alone": "drt-gd", "CM alone": "drt-cm", "DRT": "drt"}
 """How the plain ensemble is trained on, and the recipe whose objective does it."""
 
 Row = dict[str, float]
@@ -37,38 +39,39 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--sigma", type=float, default=0.5, choices=[0.25, 0.5, 1.0])
-    parser.add_argument("--n", type=int, default=1_000, help="draws of a certificate")
+    parser.add_argument("--sigmas", default="0.25,0.5")
+    parser.add_argument("--n", type=int, default=2_000, help="draws of a certificate")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
-    device = torch.device(options.device)
-    started = time.perf_counter()
     seeds = [int(seed) for seed in options.seeds.split(",")]
-    found = [ensembles(seed, options.sigma, options.n, device) for seed in seeds]
-    print(
-        f"{device_name(device)}, torch {torch.__version__}, commit {commit()}, sigma {options.sigma:g}, ",
-        end="",
-    )
-    print(f"seeds {options.seeds}, n {options.n:,}, {time.perf_counter() - started:.0f} s\n")
-    print(table(found))
-    print()
-    print(claims(found))
+    if len(seeds) < 2:
+        parser.error("a spread takes at least two seeds")
+    device = torch.device(options.device)
+    print(f"{device_name(device)}, torch {torch.__version__}, commit {commit()}")
+    for sigma in map(float, options.sigmas.split(",")):
+        started = time.perf_counter()
+        found = [ensembles(seed, sigma, options.n, device) for seed in seeds]
+        print(
+            f"\nsigma {sigma:g}, seeds {options.seeds}, n {options.n:,}: mean (smallest to largest), ", end=""
+        )
+        print(
+            f"{time.perf_counter() - started:.0f} s\n\n{table(found)}\n\n{claims(found, sigma)}", flush=True
+        )
 
 
 def ensembles(seed: int, sigma: float, n: int, device: torch.device) -> dict[str, Row]:
     """One seed's ensembles, each measured."""
     data = sw.load_data("digits")
-    plain, tuned = recipes.get(f"digits-gaussian-{sigma}"), recipes.get(f"digits-drt-{sigma}")
+    plain, drt = recipes.get(f"digits-gaussian-{sigma}"), recipes.get(f"digits-drt-{sigma}")
     noise = sw.Gaussian(sigma)
     members = sw.build_members(plain.model, plain.members, len(data.classes), data.shape, seed)
     objective = build_objective(plain.objective, noise)
     sw.train(members, data.train, objective, schedule=plain.schedule, seed=seed, device=device)
     rows = {"plain": measure(members, noise, n, device)}
-    for name, method in CONTINUATIONS.items():
-        recipe = replace(recipes.get(f"digits-{method}-{sigma}"), schedule=tuned.schedule)
+    for name, method in WAYS.items():
         continued = copy.deepcopy(members)
-        objective = build_objective(recipe.objective, noise)
-        sw.train(continued, data.train, objective, schedule=recipe.schedule, seed=seed, device=device)
+        objective = build_objective(recipes.get(f"digits-{method}-{sigma}").objective, noise)
+        sw.train(continued, data.train, objective, schedule=drt.schedule, seed=seed, device=device)
         rows[name] = measure(continued, noise, n, device)
     return rows
 
@@ -78,15 +81,20 @@ def measure(members: Sequence[nn.Module], noise: sw.Gaussian, n: int, device: to
     x, labels = test.images(range(len(test))), test.labels
     row = under_noise(members, x.to(device), labels.to(device), noise)
     found = sw.certify_members(members, x, votes=["we", "mme"], noise=noise, n=n)
-    for vote in ("we", "mme"):
-        correct, radii = found[vote].labels == labels, found[vote].radii
-        for radius in (0.0, noise.sigma, 1.5 * noise.sigma, 2 * noise.sigma):
-            row[f"{vote.upper()} at {radius:g}"] = 100 * float((correct & (radii >= radius)).float().mean())
-        row[f"{vote.upper()} ACR"] = float((correct * radii).mean())
+    for vote, one in found.items():
+        correct = one.labels == labels
+        for radius in RADII[noise.sigma]:
+            row[at(vote, radius)] = 100 * float((correct & (one.radii >= radius)).float().mean())
+        row[f"{vote.upper()}, ACR"] = float((correct * one.radii).mean())
     return row
 
 
+def at(vote: str, radius: float) -> str:
+    return f"{vote.upper()}, % at {radius:g}"
+
+
 def under_noise(members: Sequence[nn.Module], x: Tensor, labels: Tensor, noise: sw.Gaussian) -> Row:
+    """What DRT regularises, at noisy copies of the images."""
     generator = torch.Generator(x.device).manual_seed(0)
     y = labels.repeat(COPIES)
     points = x.repeat(COPIES, 1, 1, 1)
@@ -97,55 +105,56 @@ def under_noise(members: Sequence[nn.Module], x: Tensor, labels: Tensor, noise: 
     correct = [one.argmax(-1) == y for one in logits]
     groups = valid_groups(correct, "pairwise")
     return {
-        "noisy accuracy": 100 * float(torch.stack(correct).float().mean()),
         "GD loss": float(gradient_diversity(gradients, groups)),
         "cosine": float(mean_cosine(gradients, groups)),
+        "gradient norm": float(torch.stack(gradients).flatten(2).norm(dim=2).mean()),
         "margin": float(torch.stack(margins).detach().mean()),
+        "member, % under noise": 100 * float(torch.stack(correct).float().mean()),
     }
 
 
 def table(found: Sequence[dict[str, Row]]) -> str:
-    """A row per measure, a column per ensemble: the mean over seeds, and the smallest and largest."""
-    names, measures = list(found[0]), list(found[0]["plain"])
+    """A row per measure and a column per ensemble."""
+    names = list(found[0])
     lines = [f"| | {' | '.join(names)} |", f"| :-- {'| --: ' * len(names)}|"]
-    for measure in measures:
-        cells = [cell([rows[name][measure] for rows in found]) for name in names]
-        lines.append(f"| {measure} | {' | '.join(cells)} |")
+    for measured in found[0]["plain"]:
+        digits = 1 if "%" in measured else 3
+        cells = [cell([rows[name][measured] for rows in found], digits) for name in names]
+        lines.append(f"| {measured} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def cell(values: Sequence[float]) -> str:
-    digits = 1 if max(values) > 10 else 3
-    low, mean, high = (
-        f"{value:.{digits}f}" for value in (min(values), sum(values) / len(values), max(values))
-    )
-    return f"{mean} ({low}..{high})"
+def cell(values: Sequence[float], digits: int) -> str:
+    low, high, mean = min(values), max(values), sum(values) / len(values)
+    return f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
-def claims(found: Sequence[dict[str, Row]]) -> str:
-    """Each claim against the ensemble that was trained on as before, seed by seed.
+def claims(found: Sequence[dict[str, Row]], sigma: float) -> str:
+    """Whether each claim holds: the means differ so by more than either ensemble's spread over the seeds.
 
-    It holds if the means differ in its direction by more than the spread (largest less smallest) of either
-    ensemble over the seeds; it leans so if they differ less, yet every seed agrees.
+    The spread is the largest value less the smallest.
     """
-    large = [measure for measure in found[0]["plain"] if measure.startswith(("WE at", "MME at"))]
-    said = [
-        ("a", "GD loss", "DRT", -1),
-        ("a", "cosine", "DRT", -1),
-        ("b", "margin", "CM alone", 1),
-        *(("c", measure, "DRT", 1) for measure in large if not measure.endswith(" 0")),
-    ]
+    large = [at(vote, RADII[sigma][-1]) for vote in ("we", "mme")]
     lines = []
-    for label, measure, name, sign in said:
-        ours = [rows[name][measure] for rows in found]
-        theirs = [rows["plain, continued"][measure] for rows in found]
-        gains = [sign * (one - other) for one, other in zip(ours, theirs, strict=True)]
+    for claim, name, measured, sign, other in [
+        ("a", "DRT", "GD loss", -1, CONTINUED),
+        ("a", "DRT", "cosine", -1, CONTINUED),
+        ("b", "CM alone", "margin", 1, CONTINUED),
+        *(("c", "DRT", one, 1, other) for one in large for other in ("plain", CONTINUED)),
+    ]:
+        ours, theirs = ([rows[key][measured] for rows in found] for key in (name, other))
+        gains = [one - another for one, another in zip(ours, theirs, strict=True)]
+        gain = sum(gains) / len(gains)
         spread = max(max(ours) - min(ours), max(theirs) - min(theirs))
-        mean = sum(gains) / len(gains)
-        verdict = "holds" if mean > spread else "every seed agrees" if min(gains) > 0 else "does not hold"
+        if sign * gain > spread:
+            verdict = "holds"
+        elif min(sign * one for one in gains) > 0:
+            verdict = "does not hold: every seed agrees, but within the spread"
+        else:
+            verdict = "does not hold"
         lines.append(
-            f"- ({label}) {measure}, {name}: {'above' if sign > 0 else 'below'} by {mean:.3g} on average "
-            f"({', '.join(f'{gain:.3g}' for gain in gains)}), spread {spread:.3g}: {verdict}"
+            f"- ({claim}) {measured}, {name} against {other}: {gain:+.3f} "
+            f"(by seed {', '.join(f'{one:+.3f}' for one in gains)}; spread {spread:.3f}): {verdict}"
         )
     return "\n".join(lines)
 

@@ -9,6 +9,9 @@ from shieldwall.recipes.methods import Bench
 from shieldwall.recipes.recipe import Certification, Recipe
 from shieldwall.training.schedule import Schedule
 
+# A larger rho_gd makes members collapse: where one is wrong, it pays no gradient diversity.
+RHOS = {"rho_gd": (0.3, 0.4, 0.3), "rho_cm": (0.2, 0.1, 0.2)}
+
 DIGITS = Bench(
     Recipe(
         name="digits-gaussian",
@@ -22,14 +25,18 @@ DIGITS = Bench(
     numbers={
         "smoothadv": {"epsilon": 0.25, "steps": 2},
         "macer": {"num_noise": 8, "lam": 1.0, "defer": 10},
+        "stability": {"num_noise": 2, "lam": (2.0, 2.0, 1.0)},
         "consistency": {"lam": 5.0},
-        "drt": {"rho_gd": 0.2, "rho_cm": 0.5},
-        "drt-smoothadv": {"rho_gd": 0.2, "rho_cm": 0.5},
-        "drt-consistency": {"rho_gd": 0.2, "rho_cm": 0.5},
+        "adp": {"alpha": 0.5, "beta": 0.1},
+        "drt": RHOS,
+        "drt-smoothadv": RHOS,
+        "drt-consistency": RHOS,
     },
     schedules={
-        "macer": {"lr": 0.02},
-        "drt": {"lr": 0.05},
+        "macer": {"lr": 0.05},
+        "stability": {"lr": 0.02},
+        "gal": {"epochs": 24, "decay_every": 9},
+        "drt": {"epochs": 24, "lr": 0.02, "decay_every": 16, "decay": 0.1},
     },
 )
 
