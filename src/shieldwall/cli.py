@@ -83,7 +83,7 @@ def train_command(
 def certify_command(
     run: RunFolder,
     n0: Annotated[int | None, typer.Option(help="Draws that choose the class.")] = None,
-    n: Annotated[int | None, typer.Option(help="Draws that bound its probability.")] = None,
+    n: Annotated[int | None, typer.Option(help="Draws that bound its probability, at most.")] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Probability, per input, of a wrong certificate.")
     ] = None,
@@ -91,6 +91,25 @@ def certify_command(
     limit: Annotated[int | None, typer.Option(help="Certify at most so many inputs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")] = None,
     to: Annotated[str, typer.Option(help="Folder inside the run folder.")] = CERTIFICATES,
+    radii: Annotated[
+        str, typer.Option(help="Stop an input once these radii are decided, such as 0.25,0.5.")
+    ] = "",
+    tolerance: Annotated[
+        float | None, typer.Option(help="Stop an input once its radius cannot change by more.")
+    ] = None,
+    bound: Annotated[str, typer.Option(help="one-sided, two-sided or randomized.")] = "one-sided",
+    norm: Annotated[
+        str | None, typer.Option(help="Norm of the radii: l1, l2 or linf; by default the noise's own.")
+    ] = None,
+    exact_noise: Annotated[
+        bool, typer.Option("--exact-noise", help="Integer noise on the 1/255 grid.")
+    ] = False,
+    precision: Annotated[
+        str, typer.Option(help="float32, tf32, float16 or bfloat16: another one is another classifier.")
+    ] = "float32",
+    compile: Annotated[
+        bool, typer.Option("--compile", help="Use torch.compile, which pays on a GPU in long runs.")
+    ] = False,
     batch_size: Annotated[
         int | None, typer.Option(help="Noisy copies at a time; changes the speed only.")
     ] = None,
@@ -100,12 +119,15 @@ def certify_command(
     """Certify test inputs for every member, WE and MME in one pass.
 
     What is not given comes from the recipe. Called again after an interruption, it goes on with the
-    next input and gives the same bytes as an uninterrupted run, but for the time column.
+    next input and gives the same bytes as an uninterrupted run, but for the time column. What each
+    option does to the guarantee: docs/certification.md.
     """
     from shieldwall.stages import certify_run
 
     done = certify_run(
         run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
+        radii=numbers("--radii", radii) or None, tolerance=tolerance, bound=bound, norm=norm,
+        exact_noise=exact_noise, precision=precision, compile=compile,
         batch_size=batch_size, data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
     folder = done.path if to == CERTIFICATES else done.path / to
@@ -184,11 +206,7 @@ def report_command(
     from shieldwall.results.logs import read_logs
 
     logs = read_logs(runs)
-    try:
-        chosen = [float(part) for part in radii.split(",") if part.strip()]
-    except ValueError as error:
-        raise UserError(f"--radii takes numbers such as 0,0.25,0.5; given: {radii!r}") from error
-    console.print(table(logs, chosen or None), crop=False)
+    console.print(table(logs, numbers("--radii", radii) or None), crop=False)
     home = runs[0] if runs[0].is_dir() else runs[0].parent
     plots = plot or [home / "certified-accuracy.png", home / "certified-accuracy.pdf"]
     plot_certified_accuracy(logs, plots)
@@ -265,6 +283,14 @@ def data_fetch(
     with file_bars(console) as show:
         folder = fetch(name, data_dir, from_url, show)
     console.print(f"{name}: complete in {folder}", soft_wrap=True)
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """The numbers in a list such as 0,0.25,0.5."""
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise UserError(f"{option} takes numbers such as 0,0.25,0.5; given: {text!r}") from error
 
 
 def main() -> None:

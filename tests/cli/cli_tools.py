@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-VOTES = ("member-1", "member-2", "we", "mme")
-TIME = 5
+VOTES = ("member-1", "member-2", "we", "mme", "eas")
+TIME, COUNTS = 5, 11
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_tools import VOTES, rows
+from cli_tools import COUNTS, VOTES, rows
 from scipy.stats import beta, norm
 
 from shieldwall import data
 
 SIGMA, N0, N, ALPHA = 0.25, 100, 1_000, 0.001
+BEFORE_SMOOTHING = [vote for vote in VOTES if vote != "eas"]
 
 
-@pytest.fixture(params=VOTES)
+@pytest.fixture(params=BEFORE_SMOOTHING)
 def lines(request: pytest.FixtureRequest, finished: Path) -> list[dict[str, str]]:
-    header, *body = rows(finished / "certificates" / f"{request.param}.tsv")
+    return lines_of(request.param, finished)
+
+
+def lines_of(vote: str, run: Path) -> list[dict[str, str]]:
+    header, *body = rows(run / "certificates" / f"{vote}.tsv")
     names = [cell.decode() for cell in header]
     return [dict(zip(names, (cell.decode() for cell in line), strict=True)) for line in body]
 
@@ -28,7 +33,8 @@ def test_the_header_starts_with_the_fields_own_columns(vote: str, finished: Path
     header = (finished / "certificates" / f"{vote}.tsv").read_text().splitlines()[0]
     assert header.split("\t") == [
         *("idx", "label", "predict", "radius", "correct", "time"),
-        *("p_lower", "n", "alpha", "counts", "n0", "counts0", "noise", "seed", "vote"),
+        *("p_lower", "p_upper", "bound", "n", "alpha", "counts", "n0", "counts0"),
+        *("noise", "norm", "precision", "seed", "vote"),
     ]
 
 
@@ -61,7 +67,11 @@ def test_bound_radius_and_prediction_follow_from_the_counts(lines: list[dict[str
             assert line["radius"] == "0.0"
         assert line["correct"] == str(int(line["predict"] == line["label"]))
         assert float(line["alpha"]) == ALPHA
+        assert float(line["p_upper"]) == 1 - p_lower
+        assert line["bound"] == "one-sided"
         assert line["noise"] == "gaussian(0.25)"
+        assert line["norm"] == "l2"
+        assert line["precision"] == "float32"
         assert line["seed"] == "0"
 
 
@@ -80,6 +90,32 @@ def test_a_file_holds_the_vote_it_is_named_after(vote: str, finished: Path):
 
 def test_the_votes_differ(finished: Path):
     counts = {
-        tuple(line[9] for line in rows(finished / "certificates" / f"{vote}.tsv")[1:]) for vote in VOTES
+        tuple(line[COUNTS] for line in rows(finished / "certificates" / f"{vote}.tsv")[1:]) for vote in VOTES
     }
     assert len(counts) == len(VOTES)
+
+
+def test_the_certificate_after_smoothing_follows_from_the_members_counts(finished: Path):
+    """thm:rob-radii-after for two members, each bounded at half of alpha."""
+    members = [lines_of(f"member-{k}", finished) for k in (1, 2)]
+    certified = 0
+    for line, *alone in zip(lines_of("eas", finished), *members, strict=True):
+        for column in ("counts", "counts0"):
+            assert line[column] == ";".join(one[column] for one in alone)
+        chosen_by = max(alone, key=lambda one: max(numbers(one["counts0"])))
+        chosen = int(np.argmax(numbers(chosen_by["counts0"])))
+        wins = [numbers(one["counts"])[chosen] for one in alone]
+        lower = [beta.ppf(ALPHA / 2, k, N - k + 1) if k else 0.0 for k in wins]
+        radius = SIGMA / 2 * (norm.ppf(max(lower)) + norm.ppf(min(lower)))
+        assert float(line["p_lower"]) == pytest.approx(max(lower))
+        assert float(line["p_upper"]) == pytest.approx(1 - min(lower))
+        assert float(line["radius"]) == pytest.approx(max(radius, 0.0))
+        assert int(line["predict"]) == (chosen if radius > 0 else -1)
+        assert (line["bound"], line["vote"], line["n"], line["n0"]) == (
+            "after-smoothing",
+            "eas",
+            "1000",
+            "100",
+        )
+        certified += radius > 0
+    assert certified > 15

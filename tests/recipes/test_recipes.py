@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from shieldwall import UserError, data, models, recipes
-from shieldwall.smoothing import Gaussian
+from shieldwall.smoothing.noise import Gaussian, Laplace, Uniform
+from shieldwall.stages.common import noise_of
 from shieldwall.training import build_objective
 
 
@@ -63,6 +64,9 @@ def test_another_method_forgets_the_options_of_the_last() -> None:
         ("sigma=.inf", "sigma must be a positive number"),
         ("sigma=.nan", "sigma must be a positive number"),
         ("sigma=big", "recipe key sigma must be a number; given: 'big'"),
+        ("noise=laplas", "no noise called 'laplas'; did you mean 'laplace'?"),
+        ("noise=2", "recipe key noise must be text; given: 2"),
+        ("noise=zzz", "no noise called 'zzz'; there are: gaussian, laplace, uniform"),
         ("members=2.5", "recipe key members must be a whole number; given: 2.5"),
         ("members=true", "recipe key members must be a whole number"),
         ("members=0", "members must be at least 1"),
@@ -104,3 +108,30 @@ def test_difference_names_what_differs() -> None:
     assert recipes.difference(ours, ours) == ""
     found = recipes.difference(ours, theirs)
     assert set(found.split("; ")) == {"schedule.lr: 0.1, not 1.0", "objective.num_noise: 2, not 3"}
+
+
+def test_noise_of_a_recipe_has_its_sigma_as_standard_deviation() -> None:
+    smoke = recipes.get("smoke")
+    assert noise_of(smoke) == Gaussian(0.25)
+    assert noise_of(recipes.override(smoke, ["noise=uniform"])) == Uniform(0.25 * 3**0.5)
+    laplace = recipes.override(smoke, ["noise=laplace", "sigma=1"])
+    assert noise_of(laplace) == Laplace(1 / 2**0.5)
+    assert recipes.from_mapping(asdict(laplace)) == laplace
+    assert "\nnoise: laplace\n" in laplace.to_yaml()
+    assert recipes.difference(asdict(smoke), asdict(recipes.override(smoke, ["noise=laplace"]))) == (
+        "noise: 'gaussian', not 'laplace'"
+    )
+
+
+def test_a_recipe_that_does_not_name_its_noise_is_gaussian(tmp_path: Path) -> None:
+    smoke = recipes.get("smoke")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(smoke.to_yaml().replace("noise: gaussian\n", ""))
+    assert "noise: " not in path.read_text().replace("num_noise: ", "")
+    assert recipes.from_file(path) == smoke
+
+
+def test_macer_refuses_noise_that_is_not_gaussian() -> None:
+    recipe = recipes.override(recipes.get("digits-macer"), ["noise=laplace"])
+    with pytest.raises(UserError, match=r"Gaussian noise; given: laplace\(0\.1"):
+        build_objective(recipe.objective, noise_of(recipe))

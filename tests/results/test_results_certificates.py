@@ -39,12 +39,14 @@ def test_a_line_holds_everything_the_certificate_was_made_from(folder: Path):
         files.append(6, 0, one(99), 61.5)
         files.append(9, 0, one(40), 0.0)
     certificate = one(99)["we"]
-    radius, p_lower = repr(float(certificate.radii[0])), repr(float(certificate.p_lower[0]))
+    radius, p_lower, p_upper = (
+        repr(float(values[0])) for values in (certificate.radii, certificate.p_lower, certificate.p_upper)
+    )
     header, first, second, third = (folder / "we.tsv").read_text().splitlines()
     assert header + "\n" == HEADER.decode()
     assert first.split("\t") == [
-        *("3", "1", "1", radius, "1", "0:00:00.250000", p_lower, "100", "0.001", "1,99", "10", "1,9"),
-        *("gaussian(0.1)", "7", "we"),
+        *("3", "1", "1", radius, "1", "0:00:00.250000", p_lower, p_upper, "one-sided"),
+        *("100", "0.001", "1,99", "10", "1,9", "gaussian(0.1)", "l2", "float32", "7", "we"),
     ]
     assert second.split("\t")[:6] == ["6", "0", "1", radius, "0", "0:01:01.500000"]
     assert third.split("\t")[:6] == ["9", "0", "-1", "0.0", "0", "0:00:00"]

@@ -118,7 +118,7 @@ def test_each_member_runs_once_per_noisy_batch() -> None:
 
 def test_counts_are_complete_and_alpha_can_be_revisited() -> None:
     found = sw.certify(small_members()[0], IMAGES, **SETTINGS)
-    assert (found.n0, found.n) == (37, 1_500)
+    assert (found.n0, found.n.tolist()) == (37, [1_500] * 4)
     assert found.counts.sum(-1).eq(1_500).all()
     assert found.selection_counts.sum(-1).eq(37).all()
     again = sw.certify(small_members()[0], IMAGES, alpha=0.05, **SETTINGS)
@@ -150,7 +150,7 @@ def test_noise_is_added_in_the_input_s_own_units() -> None:
         return torch.zeros(len(x), 2)
 
     sw.certify(spy, torch.full((1, 50), 0.25), noise=sw.Gaussian(0.4), n=2_000)
-    noise = torch.cat(seen).double().numpy() - 0.25
+    noise = torch.cat(seen)[:2_100].double().numpy() - 0.25  # the last batch is filled up with old rows
     assert abs(noise.mean()) < 5 * 0.4 / np.sqrt(noise.size)
     assert abs(noise.std() - 0.4) < 5 * 0.4 / np.sqrt(2 * noise.size)
     assert len(np.unique(noise.round(6), axis=0)) == len(noise)

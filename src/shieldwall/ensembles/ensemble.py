@@ -1,7 +1,7 @@
 """Ensembles: members and a vote, as an ordinary module any other tool can use."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from shieldwall.ensembles import votes
 from shieldwall.errors import UserError
 
 
-def confidences(members: Iterable[nn.Module], x: Tensor) -> Tensor:
+def confidences(members: Iterable[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
     """Softmax of every member's logits at the same inputs, in float32 or better.  -> (N, B, K)"""
     outputs = [member(x) for member in members]
     for k, logits in enumerate(outputs):

@@ -41,6 +41,8 @@ class Recipe:
     data: str
     model: str
     sigma: float
+    """The noise's standard deviation."""
+    noise: str = "gaussian"
     objective: dict[str, Any] = field(default_factory=lambda: {"name": "gaussian"})
     """The training method's name and its own options."""
     members: int = 3
@@ -53,8 +55,11 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        from shieldwall.smoothing.noise import named
+
         if not 0 < self.sigma < float("inf"):
             raise UserError(f"sigma must be a positive number; given: {self.sigma}")
+        named(self.noise, self.sigma)
         if self.hold_out < 0 or self.hold_out == 1:
             raise UserError(f"hold_out must be 0 for none, or at least 2; given: {self.hold_out}")
         if self.members < 1:

@@ -18,10 +18,13 @@ from torch import Tensor
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.recipes import difference
-from shieldwall.smoothing.certification import Certificates
+from shieldwall.smoothing.certificates import Certificates
 
 FIELD_COLUMNS = ["idx", "label", "predict", "radius", "correct", "time"]
-OWN_COLUMNS = ["p_lower", "n", "alpha", "counts", "n0", "counts0", "noise", "seed", "vote"]
+OWN_COLUMNS = [
+    "p_lower", "p_upper", "bound", "n", "alpha", "counts", "n0", "counts0",
+    "noise", "norm", "precision", "seed", "vote",
+]  # fmt: skip
 COLUMNS = FIELD_COLUMNS + OWN_COLUMNS
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
 
@@ -119,13 +122,18 @@ class CertificateFolder:
         cells = [
             idx, label, predicted, repr(float(found.radii[0])), int(predicted == label),
             timedelta(seconds=seconds),
-            repr(float(found.p_lower[0])), found.n, repr(found.alpha), _joined(found.counts[0]),
-            found.n0, _joined(found.selection_counts[0]), found.noise, self.seed, vote,
+            repr(float(found.p_lower[0])), repr(float(found.p_upper[0])), found.bound,
+            int(found.n[0]), repr(found.alpha), _joined(found.counts[0]),
+            found.n0, _joined(found.selection_counts[0]),
+            found.noise, found.norm, found.precision, self.seed, vote,
         ]  # fmt: skip
         return ("\t".join(map(str, cells)) + "\n").encode()
 
 
 def _joined(counts: Tensor) -> str:
+    """Counts of classes by commas; of several members, these by semicolons."""
+    if counts.ndim == 2:
+        return ";".join(map(_joined, counts))
     return ",".join(map(str, counts.tolist()))
 
 

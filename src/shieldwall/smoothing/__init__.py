@@ -1,15 +1,22 @@
 """Randomized smoothing: noise, draws, exact bounds, certificates."""
 
-from shieldwall.smoothing.certification import ABSTAIN, Certificates, certify, certify_members, from_counts
-from shieldwall.smoothing.noise import Gaussian, Noise
+from shieldwall.smoothing.after import after_smoothing
+from shieldwall.smoothing.certificates import ABSTAIN, Certificates, from_counts
+from shieldwall.smoothing.certification import certify, certify_members
+from shieldwall.smoothing.exact import ExactGaussian
+from shieldwall.smoothing.noise import Gaussian, Laplace, Noise, Uniform
 from shieldwall.smoothing.prediction import Predictions, predict
 
 __all__ = [
     "ABSTAIN",
     "Certificates",
+    "ExactGaussian",
     "Gaussian",
+    "Laplace",
     "Noise",
     "Predictions",
+    "Uniform",
+    "after_smoothing",
     "certify",
     "certify_members",
     "from_counts",

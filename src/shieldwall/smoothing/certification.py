@@ -1,71 +1,25 @@
 """Certification: CERTIFY of Cohen et al. (2019) for any classifier, or for many votes in one pass.
 
-n0 draws choose the class, n fresh draws bound its probability from below (Clopper-Pearson, exact),
-and the noise turns the bound into a radius. With probability at least 1 - alpha over the draws, the
-smoothed classifier returns `label` everywhere within `radius` of the input; or it abstains.
+n0 draws choose the class, fresh draws bound its probability from below, and the noise turns the bound
+into a radius. With probability at least 1 - alpha over the draws, the smoothed classifier returns the
+label everywhere within the radius of the input; or it abstains.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from shieldwall.ensembles.votes import Vote, resolve
-from shieldwall.smoothing import bounds
-from shieldwall.smoothing.classify import by_argmax, by_votes
+from shieldwall.errors import UserError
+from shieldwall.smoothing.build import engine_for
+from shieldwall.smoothing.certificates import Certificates
+from shieldwall.smoothing.inputs import check_inputs, device_of
 from shieldwall.smoothing.noise import Noise
-from shieldwall.smoothing.sample import stream_counts
-
-ABSTAIN = -1
-"""The label of an input whose class could not be told with the confidence asked for."""
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """Certificates of M inputs under one vote, with everything they were made from."""
-
-    labels: Tensor
-    """(M,) int64; ABSTAIN where nothing is certified."""
-    radii: Tensor
-    """(M,) float64; 0 where nothing is certified."""
-    p_lower: Tensor
-    """(M,) float64: the lower bound on the probability of the class that the first n0 draws chose."""
-    counts: Tensor
-    """(M, K) int64: how often each class won on the n draws of the bound."""
-    selection_counts: Tensor
-    """(M, K) int64: how often each class won on the n0 draws of the choice."""
-    noise: Noise
-    alpha: float
-
-    @property
-    def n0(self) -> int:
-        return int(self.selection_counts[0].sum())
-
-    @property
-    def n(self) -> int:
-        return int(self.counts[0].sum())
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-def from_counts(selection_counts: Tensor, counts: Tensor, noise: Noise, alpha: float) -> Certificates:
-    """Certificates from counts alone, (M, K) each: alpha can be revisited without drawing again."""
-    chosen = selection_counts.argmax(-1)
-    successes = counts.gather(-1, chosen[:, None])[:, 0]
-    p_lower = bounds.clopper_pearson_lower(successes.numpy(), counts.sum(-1).numpy(), alpha)
-    certified = torch.from_numpy(p_lower > 0.5)
-    return Certificates(
-        labels=torch.where(certified, chosen, ABSTAIN),
-        radii=torch.where(certified, torch.from_numpy(noise.radius(p_lower)), 0.0),
-        p_lower=torch.from_numpy(p_lower),
-        counts=counts,
-        selection_counts=selection_counts,
-        noise=noise,
-        alpha=alpha,
-    )
+from shieldwall.smoothing.plan import Plan
 
 
 def certify(
@@ -76,6 +30,12 @@ def certify(
     n0: int = 100,
     n: int = 100_000,
     alpha: float = 0.001,
+    bound: str = "one-sided",
+    radii: Sequence[float] | None = None,
+    tolerance: float | None = None,
+    norm: str | None = None,
+    precision: str = "float32",
+    compile: bool = False,
     seed: int = 0,
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
@@ -87,8 +47,14 @@ def certify(
     Args:
         noise: what the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of pixels.
         n0: draws that choose the class.
-        n: draws that bound its probability.
+        n: draws that bound its probability; the most of them if `radii` or `tolerance` is given.
         alpha: the probability, per input, that a certificate is wrong.
+        bound: one-sided, two-sided or randomized (docs/certification.md).
+        radii: decide these radii, and stop an input as soon as each is certified or given up.
+        tolerance: stop an input as soon as its radius cannot change by more.
+        norm: of the radii, l1, l2 or linf; by default the one the noise is made for.
+        precision: float32, tf32, float16 or bfloat16: another one makes another classifier.
+        compile: hand the classifier to torch.compile, which pays for many inputs on a GPU.
         seed: with an input's index, names its draws.
         indices: the inputs' own numbers, 0 to M - 1 unless given: an input keeps its certificate
             whichever other inputs are certified beside it.
@@ -97,26 +63,41 @@ def certify(
         value_range: what x must lie in. Normalisation belongs inside the classifier, so that noise
             is added to pixels; `None` allows any finite values.
     """
-    bounds.check_draws(n0, n, alpha)
-    found = stream_counts(
-        by_argmax(classifier), [classifier], x, noise, n0, n,
-        seed=seed, indices=indices, batch_size=batch_size, device=device, value_range=value_range,
+    options = Options(
+        n0=n0, n=n, alpha=alpha, bound=bound, radii=radii, tolerance=tolerance, norm=norm,
+        precision=precision, compile=compile, seed=seed, indices=indices, batch_size=batch_size,
+        device=device, value_range=value_range,
     )  # fmt: skip
-    selection, counts = torch.stack([one[0] for one in found]).unbind(1)
-    return from_counts(selection, counts, noise, alpha)
+    (found,) = _certified([classifier], None, x, noise, options)
+    return found
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `certify`, beside the noise."""
+
+    n0: int
+    n: int
+    alpha: float
+    bound: str
+    radii: Sequence[float] | None
+    tolerance: float | None
+    norm: str | None
+    precision: str
+    compile: bool
+    seed: int
+    indices: Sequence[int] | None
+    batch_size: int | None
+    device: torch.device | str | None
+    value_range: tuple[float, float] | None
 
 
 def certify_members(
     members: Iterable[nn.Module],
     x: Tensor,
     *,
-    votes: Iterable[Vote | str] | None = None,
     noise: Noise,
-    n0: int = 100,
-    n: int = 100_000,
-    alpha: float = 0.001,
-    seed: int = 0,
-    **options: Any,
+    votes: Iterable[Vote | str] | None = None,
+    **options: Unpack[Options],
 ) -> dict[str, Certificates]:
     """Certify every vote over the members in one pass: each member runs once per noisy batch.
 
@@ -124,12 +105,46 @@ def certify_members(
     The other arguments are those of `certify`, and so are the draws: `certify(WeightedEnsemble(...))`
     gives the very counts of `we`.
     """
-    bounds.check_draws(n0, n, alpha)
     members = list(members)
     chosen = resolve(votes, len(members))
-    found = stream_counts(by_votes(members, chosen), members, x, noise, n0, n, seed=seed, **options)
-    by_vote = torch.stack(list(found), dim=1)  # (V, M, 2, K)
-    return {
-        vote.name: from_counts(counts[:, 0], counts[:, 1], noise, alpha)
-        for vote, counts in zip(chosen, by_vote, strict=True)
-    }
+    for vote in chosen:
+        if vote.may_elect_nobody:
+            raise UserError(f"the vote {vote.name} may elect nobody, so it is no classifier to certify")
+    found = _certified(members, chosen, x, noise, options)
+    return {vote.name: certificates for vote, certificates in zip(chosen, found, strict=True)}
+
+
+def _certified(
+    classifiers: Sequence[Callable[[Tensor], Tensor]],
+    votes: Sequence[Vote] | None,
+    x: Tensor,
+    noise: Noise,
+    options: Options,
+) -> list[Certificates]:
+    """The certificates of each vote, or of the one classifier."""
+    check_inputs(x, options.get("value_range", (0.0, 1.0)))
+    noise.check(x)
+    given: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_THE_PLAN}
+    plan = Plan(noise, math.prod(x.shape[1:]), **given)
+    indices = options.get("indices")
+    indices = range(len(x)) if indices is None else indices
+    if len(indices) != len(x):
+        raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(indices)}")
+    device = options.get("device")
+    engine = engine_for(
+        classifiers, votes, noise, plan.n0, plan.stopping,
+        shape=x.shape[1:], device=torch.device(device) if device is not None else device_of(classifiers, x),
+        seed=plan.seed, batch_size=options.get("batch_size"), precision=plan.precision,
+        compile=options.get("compile", False),
+    )  # fmt: skip
+    by_input = [
+        plan.certificates(found.index, found.selection, found.counts)
+        for found in engine.counts(zip(map(int, indices), x, strict=True))
+    ]
+    return [
+        Certificates.joined([certificates[vote : vote + 1] for certificates in by_input])
+        for vote in range(len(by_input[0]))
+    ]
+
+
+_OF_THE_PLAN = {field.name for field in fields(Plan)}

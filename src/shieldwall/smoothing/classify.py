@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.ensembles.votes import Vote
@@ -12,7 +12,7 @@ from shieldwall.errors import UserError
 Classify = Callable[[Tensor], tuple[Tensor, int]]
 """Noisy inputs (B, ...) -> labels (V, B), one row per vote, and the number of classes K.
 
-A label of K marks a draw whose scores are not numbers: it wins for nobody.
+A label of K marks a draw that nobody wins; K + 1 one whose scores are not numbers.
 """
 
 
@@ -23,20 +23,20 @@ def by_argmax(classifier: Callable[[Tensor], Tensor]) -> Classify:
         scores = classifier(noisy)
         check_scores(scores, len(noisy))
         num_classes = scores.shape[1]
-        labels = scores.argmax(-1).masked_fill(scores.isnan().any(-1), num_classes)
+        labels = scores.argmax(-1).masked_fill(scores.isnan().any(-1), num_classes + 1)
         return labels[None], num_classes
 
     return classify
 
 
-def by_votes(members: Sequence[nn.Module], votes: Sequence[Vote]) -> Classify:
+def by_votes(members: Sequence[Callable[[Tensor], Tensor]], votes: Sequence[Vote]) -> Classify:
     """Every vote read off the same confidences."""
 
     def classify(noisy: Tensor) -> tuple[Tensor, int]:
         shared = confidences(members, noisy)
         num_classes = shared.shape[-1]
-        invalid = shared.isnan().any(-1).any(0)
-        return torch.stack([vote(shared).masked_fill(invalid, num_classes) for vote in votes]), num_classes
+        labels = torch.stack([vote(shared) for vote in votes])
+        return labels.masked_fill(shared.isnan().any(-1).any(0), num_classes + 1), num_classes
 
     return classify
 

@@ -40,6 +40,18 @@ def device_of(owners: Sequence[object], x: Tensor) -> torch.device:
     return x.device
 
 
+def prefers_channels_last(owners: Sequence[object]) -> bool:
+    """Whether the weights of convolutions are laid out with the channels last."""
+    return any(
+        parameter.ndim == 4
+        and parameter.is_contiguous(memory_format=torch.channels_last)
+        and not parameter.is_contiguous()
+        for owner in owners
+        if isinstance(owner, nn.Module)
+        for parameter in owner.parameters()
+    )
+
+
 @contextmanager
 def evaluating(owners: Sequence[object]) -> Iterator[None]:
     """Modules in evaluation mode and no gradients; the modes they had come back afterwards."""

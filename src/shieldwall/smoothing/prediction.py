@@ -1,18 +1,18 @@
 """Prediction: PREDICT of Cohen et al. (2019), the smoothed classifier's answer without a radius."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from shieldwall.errors import UserError
 from shieldwall.smoothing import bounds
-from shieldwall.smoothing.certification import ABSTAIN
-from shieldwall.smoothing.classify import by_argmax
+from shieldwall.smoothing.build import engine_for
+from shieldwall.smoothing.certificates import ABSTAIN
+from shieldwall.smoothing.inputs import check_inputs, device_of
 from shieldwall.smoothing.noise import Noise
-from shieldwall.smoothing.sample import stream_counts
+from shieldwall.smoothing.stopping import FixedDraws
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,10 @@ def predict(
     n: int = 1_000,
     alpha: float = 0.001,
     seed: int = 0,
-    **options: Any,
+    indices: Sequence[int] | None = None,
+    batch_size: int | None = None,
+    device: torch.device | str | None = None,
+    value_range: tuple[float, float] | None = (0.0, 1.0),
 ) -> Predictions:
     """The smoothed classifier's label at x (M, ...), or ABSTAIN.
 
@@ -46,8 +49,15 @@ def predict(
     bounds.check_alpha(alpha)
     if n < 1:
         raise UserError(f"n, the number of draws, must be at least 1; given: {n}")
-    found = stream_counts(by_argmax(classifier), [classifier], x, noise, 0, n, seed=seed, **options)
-    counts = torch.stack([one[0, 1] for one in found])
+    check_inputs(x, value_range)
+    noise.check(x)
+    indices = range(len(x)) if indices is None else indices
+    engine = engine_for(
+        [classifier], None, noise, 0, FixedDraws(n),
+        shape=x.shape[1:], device=torch.device(device) if device is not None else device_of([classifier], x),
+        seed=seed, batch_size=batch_size,
+    )  # fmt: skip
+    counts = torch.cat([found.counts for found in engine.counts(zip(map(int, indices), x, strict=True))])
     top = counts.topk(2).values
     p_values = torch.from_numpy(bounds.two_sided_sign_test(top[:, 0].numpy(), top[:, 1].numpy()))
     labels = torch.where(p_values <= alpha, counts.argmax(-1), ABSTAIN)

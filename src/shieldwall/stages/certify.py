@@ -1,25 +1,38 @@
 """members -> certificates: every vote at every wanted test input, in one pass that can be interrupted."""
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
+from torch import Tensor
 
 from shieldwall import data
+from shieldwall.data import Split
 from shieldwall.ensembles import Vote, named, standard
 from shieldwall.errors import UserError
+from shieldwall.interruption import finishing_first
 from shieldwall.progress import progress_bar
-from shieldwall.recipes import Certification
+from shieldwall.recipes import Certification, Recipe
 from shieldwall.results import environment
 from shieldwall.results.certificates import CertificateFolder
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian, from_counts
-from shieldwall.smoothing.classify import by_votes
-from shieldwall.smoothing.sample import stream_counts
-from shieldwall.stages.common import QUIET, choose_device, load_members
+from shieldwall.smoothing import ExactGaussian, Gaussian, Noise
+from shieldwall.smoothing.build import engine_for
+from shieldwall.smoothing.engine import Counted
+from shieldwall.smoothing.plan import Plan
+from shieldwall.stages.common import QUIET, choose_device, load_members, noise_of
+from shieldwall.stages.shares import counted
+from shieldwall.training.parallel import World
+
+AFTER_SMOOTHING = "eas"
+"""The file of ensemble-after-smoothing, which is no vote: it is had from the members' counts."""
 
 
 def certify_run(
@@ -30,76 +43,138 @@ def certify_run(
     seed: int | None = None,
     to: str = "certificates",
     batch_size: int | None = None,
+    bound: str = "one-sided",
+    radii: Sequence[float] | None = None,
+    tolerance: float | None = None,
+    norm: str | None = None,
+    precision: str = "float32",
+    exact_noise: bool = False,
+    compile: bool = False,
     console: Console = QUIET,
     **changes: Any,
 ) -> Run:
     """Certify the recipe's test inputs into the run folder, or go on where it stopped.
 
     `changes` replace fields of the recipe's certification where they are not None: n0, n, alpha,
-    every, limit. `seed` names the draws; by default the recipe's.
+    every, limit. `seed` names the draws; by default the recipe's. The other options are those of
+    `shieldwall.certify`; `exact_noise` draws integers (docs/certification.md).
+
+    Started by torchrun, each process certifies its share of the inputs and the first one writes them all.
     """
     if Path(to).name != to or to in ("", ".."):
         raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
     if batch_size is not None and batch_size < 1:
         raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
+    world = World.from_environment()
     run = Run(path)
     recipe = run.recipe
-    plan = replace(
+    which = replace(
         recipe.certification, **{key: value for key, value in changes.items() if value is not None}
     )
-    where = choose_device(device)
+    where = choose_device(world.device_name(device))
     dataset = data.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     tuned = run.tuned_weights()
     votes = standard(len(members)) + [
         Vote(f"we-{method}", named("we", len(members), weights).scores) for method, weights in tuned.items()
     ]
-    classify = by_votes(members, votes)
-    noise = Gaussian(recipe.sigma)
-    seed = recipe.seed if seed is None else seed
+    plan = Plan(
+        certification_noise(recipe, exact_noise), math.prod(dataset.shape),
+        n0=which.n0, n=which.n, alpha=which.alpha, seed=recipe.seed if seed is None else seed,
+        bound=bound, radii=radii, tolerance=tolerance, norm=norm, precision=precision,
+    )  # fmt: skip
+    engine = engine_for(
+        members, votes, plan.noise, plan.n0, plan.stopping,
+        shape=dataset.shape, device=where, seed=plan.seed, batch_size=batch_size,
+        precision=precision, compile=compile,
+    )  # fmt: skip
     settings = {
-        "data": recipe.data, "every": plan.every,
-        "noise": str(noise), "n0": plan.n0, "n": plan.n, "alpha": plan.alpha, "seed": seed,
-        "precision": "float32", "weights": run.weights_digest(), **({"tuned": tuned} if tuned else {}),
+        "data": recipe.data, "every": which.every, **plan.settings(),
+        **({"compiled": True} if compile else {}), "weights": run.weights_digest(),
+        **({"tuned": tuned} if tuned else {}),
     }  # fmt: skip
-    wanted = wanted_inputs(plan, len(dataset.test))
-    with run.lock(), CertificateFolder(run.path / to, [vote.name for vote in votes], settings) as folder:
-        done = len(folder.done)
-        left = remaining(folder.done, wanted)
-        if not left:
-            message = f"{folder.path}: all {len(wanted)} inputs are certified already"
-            console.print(message, highlight=False, markup=False, soft_wrap=True)
+    wanted = wanted_inputs(which, len(dataset.test))
+    work = partial(counted, engine, partial(one_image, dataset.test, plan.noise))
+    one_image(dataset.test, plan.noise, wanted[0])
+    with world.joined(torch.device("cpu")):
+        if not world.is_first:
+            console.quiet = True  # for the caller too: what is said is said once
+            for _ in work(*world.agree(([], 0)), world, lambda: False):
+                pass
             return run
-        run.note_environment("certify", environment.describe(where))
-        title = f"certifying {len(wanted)} inputs, {len(votes)} votes"
-        with progress_bar(console, title, len(wanted), done) as show:
-            for idx in left:
-                started = time.perf_counter()
-                (counts,) = stream_counts(
-                    classify, members, dataset.test.images([idx]), noise, plan.n0, plan.n,
-                    seed=seed, indices=[idx], batch_size=batch_size, device=where,
-                )  # fmt: skip
-                certificates = {
-                    vote.name: from_counts(phases[:1], phases[1:], noise, plan.alpha)
-                    for vote, phases in zip(votes, counts, strict=True)
-                }
-                seconds = time.perf_counter() - started
-                folder.append(idx, int(dataset.test.labels[idx]), certificates, seconds)
-                done += 1
-                show(done, "")
+        names = [*(vote.name for vote in votes), *([AFTER_SMOOTHING] if len(members) > 1 else [])]
+        with run.lock(), CertificateFolder(run.path / to, names, settings) as folder:
+            left, done = world.agree((remaining(folder.done, wanted), len(folder.done)))
+            if not left:
+                message = f"{folder.path}: all {len(wanted)} inputs are certified already"
+                console.print(message, highlight=False, markup=False, soft_wrap=True)
+                return run
+            run.note_environment("certify", {**environment.describe(where), "processes": world.size})
+            with (
+                finishing_first(console, "the inputs in progress") as should_stop,
+                closing(work(left, done, world, should_stop)) as counts,
+            ):
+                _write(counts, folder, plan, votes, len(members), dataset.test, len(wanted), console)
     return run
 
 
-def wanted_inputs(plan: Certification, available: int) -> range:
+def _write(
+    found: Iterable[Counted],
+    folder: CertificateFolder,
+    plan: Plan,
+    votes: Sequence[Vote],
+    members: int,
+    inputs: Split,
+    total: int,
+    console: Console,
+) -> None:
+    """Certificates from counts, into the folder as they come, with progress on the console."""
+    began = last = time.perf_counter()
+    title = f"certifying {total} inputs, {len(votes)} votes"
+    draws = 0
+    with progress_bar(console, title, total, len(folder.done)) as show:
+        for done, one in enumerate(found, start=1):
+            certificates = plan.certificates(one.index, one.selection, one.counts)
+            by_vote = {vote.name: certificates[k : k + 1] for k, vote in enumerate(votes)}
+            if members > 1:
+                by_vote[AFTER_SMOOTHING] = plan.after_smoothing(one.selection[:members], one.counts[:members])
+            now = time.perf_counter()
+            folder.append(one.index, int(inputs.labels[one.index]), by_vote, now - last)
+            last = now
+            draws += int(one.counts[0].sum())
+            note = f"{done / (now - began):.3g} inputs/s"
+            if plan.is_sequential:
+                note += f", {1 - draws / (done * plan.n):.0%} of the draws saved"
+            show(len(folder.done) + done, note)
+
+
+def one_image(inputs: Split, noise: Noise, index: int) -> Tensor:
+    """The image, which must be one that the noise is meant for."""
+    images = inputs.images([index])
+    noise.check(images)
+    return images[0]
+
+
+def certification_noise(recipe: Recipe, exact: bool) -> Noise:
+    """The noise that the members were trained with, or its exact form."""
+    noise = noise_of(recipe)
+    if not exact:
+        return noise
+    if not isinstance(noise, Gaussian):
+        raise UserError(f"--exact-noise is Gaussian; the run was trained with {noise}")
+    return ExactGaussian(noise.sigma)
+
+
+def wanted_inputs(which: Certification, available: int) -> range:
     """The indices of the test inputs to certify."""
-    return range(0, available, plan.every)[: plan.limit]
+    return range(0, available, which.every)[: which.limit]
 
 
-def remaining(done: Sequence[int], wanted: Sequence[int]) -> Sequence[int]:
+def remaining(done: Sequence[int], wanted: Sequence[int]) -> list[int]:
     """What is wanted and not done; done inputs must be the first ones, so that the files read in order."""
     common = min(len(done), len(wanted))
     if list(done[:common]) != list(wanted[:common]):
         raise UserError(
             "the folder holds certificates of other inputs; write these to another one with --to NAME"
         )
-    return wanted[common:]
+    return list(wanted[common:])

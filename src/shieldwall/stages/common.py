@@ -1,4 +1,4 @@
-"""What every stage needs: a device, the run's members, one of its votes as a classifier."""
+"""What every stage needs: a device, the run's noise and members, one of its votes as a classifier."""
 
 import torch
 from rich.console import Console
@@ -6,10 +6,12 @@ from torch import nn
 
 from shieldwall import models
 from shieldwall.data import Dataset, Split
-from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble, named
-from shieldwall.errors import UserError
+from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble
+from shieldwall.ensembles.votes import standard_names
+from shieldwall.errors import UserError, unknown
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
+from shieldwall.smoothing import noise
 
 QUIET = Console(quiet=True)
 
@@ -25,6 +27,11 @@ def choose_device(name: str | None) -> torch.device:
         reason = str(error).partition("\n")[0]
         raise UserError(f"device {name!r} cannot be used here: {reason}") from error
     return device
+
+
+def noise_of(recipe: Recipe) -> noise.Noise:
+    """The noise that the recipe's members are trained with."""
+    return noise.named(recipe.noise, recipe.sigma)
 
 
 def load_members(run: Run, dataset: Dataset, device: torch.device) -> list[nn.Module]:
@@ -59,4 +66,7 @@ def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
         return WeightedEnsemble(members)
     if vote == "mme":
         return MaxMarginEnsemble(members)
-    return members[int(named(vote, len(members)).name.removeprefix("member-")) - 1]
+    names = standard_names(len(members))
+    if vote not in names:
+        raise unknown("vote", vote, names)
+    return members[names.index(vote)]

@@ -11,8 +11,8 @@ from torch import Tensor
 from shieldwall import data
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
-from shieldwall.smoothing import ABSTAIN, Gaussian, predict
-from shieldwall.stages.common import choose_device, classifier_of, load_members
+from shieldwall.smoothing import ABSTAIN, predict
+from shieldwall.stages.common import choose_device, classifier_of, load_members, noise_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def predict_run(
     truths = [None] * len(images) + [dataset.classes[int(dataset.test.labels[idx])] for idx in indices]
     classifier = classifier_of(vote, load_members(run, dataset, where))
     found = predict(
-        classifier, torch.stack(x), noise=Gaussian(run.recipe.sigma), n=n, alpha=alpha,
+        classifier, torch.stack(x), noise=noise_of(run.recipe), n=n, alpha=alpha,
         seed=run.recipe.seed, indices=[*range(len(images)), *indices], device=where,
     )  # fmt: skip
     answers = []

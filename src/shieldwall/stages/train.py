@@ -12,8 +12,7 @@ from shieldwall.progress import progress_bar
 from shieldwall.recipes import Recipe
 from shieldwall.results import environment
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian
-from shieldwall.stages.common import QUIET, choose_device, training_part
+from shieldwall.stages.common import QUIET, choose_device, noise_of, training_part
 from shieldwall.training import build_objective, train
 from shieldwall.training.loop import Record
 from shieldwall.training.parallel import World
@@ -33,7 +32,7 @@ def train_run(
     """
     world = World.from_environment()
     where = choose_device(world.device_name(device))
-    objective = build_objective(recipe.objective, Gaussian(recipe.sigma))
+    objective = build_objective(recipe.objective, noise_of(recipe))
     objective.check_members(recipe.members)
     models.factory(recipe.model)
     start = None if recipe.start is None else starting_run(recipe)

@@ -11,8 +11,7 @@ from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import cache_confidences, grid_search_weights, sween_weights
 from shieldwall.errors import unknown
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian
-from shieldwall.stages.common import choose_device, held_out_part, load_members
+from shieldwall.stages.common import choose_device, held_out_part, load_members, noise_of
 
 METHODS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"sween": sween_weights, "grid": grid_search_weights}
 
@@ -38,9 +37,8 @@ def weigh_run(
     dataset = data.load(run.recipe.data, data_dir)
     images = held_out_part(run.recipe, dataset)
     members = load_members(run, dataset, where)
-    noise = Gaussian(run.recipe.sigma)
     cached = cache_confidences(
-        members, images, None, noise, copies=copies, seed=run.recipe.seed, device=where
+        members, images, None, noise_of(run.recipe), copies=copies, seed=run.recipe.seed, device=where
     )
     tuned = METHODS[method](*cached)
     with run.lock():

@@ -132,6 +132,14 @@ class World:
             dist.broadcast_object_list(box, src=0)
         return box[0]
 
+    def gather(self, value: T) -> list[T]:
+        """Every process's value, by rank (joint)."""
+        box: list[T] = [value] * self.size
+        if self.size > 1:
+            with _needing_all():
+                dist.all_gather_object(box, value)
+        return box
+
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes (joint)."""
         if self.size > 1:
@@ -174,7 +182,7 @@ def _needing_all() -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
-        raise UserError(f"the processes of this training lost one another: {reason}") from error
+        raise UserError(f"the processes lost one another: {reason}") from error
 
 
 def copy_state_from_first(

@@ -1,0 +1,102 @@
+"""A confidence sequence for a probability, valid at all numbers of draws at once, by betting.
+
+    W(p0) = E_u [ ((1 - u) / p0 + u)^S u^F ],  u ~ b u^(b - 1) on (0, 1]
+
+is what a stake of 1 has become after S successes and F failures when, at every draw, the fraction
+1 - u is bet on success at the odds 1 / p0, fair if p = p0. Four lines prove the bounds below:
+
+1. If p <= p0, one draw multiplies the wealth of each u by u + (1 - u) p / p0 <= 1 on average, whatever
+   came before. So W is a nonnegative supermartingale that starts at 1, for each u and for the mixture.
+2. By Ville's inequality, P(W >= 1 / alpha after any number of draws) <= alpha.
+3. W falls as p0 grows: a success multiplies by less, a failure by the same. So where
+   L = sup {p0: W(p0) >= 1 / alpha} exceeds p, W(p) >= 1 / alpha.
+4. Hence P(L > p after any number of draws) <= alpha: look as often as you like, stop when you like.
+
+With v = u (1 - p0), W is an incomplete beta function:
+
+    W(p0) = b (1 - p0)^-(F + b) p0^-S B(F + b, S + 1) I_(1 - p0)(F + b, S + 1)
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MIXTURE = 1.0
+"""b: larger values bet on p near p0, smaller ones on p near 1; 1, uniform, serves both."""
+
+_ROUNDING = 4e-15
+"""The error of `log_wealth` is below this times 1 + n log n, by a factor of more than 10."""
+_STEPS = 100
+_STANDSTILL = 1e-15
+
+
+def log_wealth(
+    successes: ArrayLike, failures: ArrayLike, p0: ArrayLike, b: float = MIXTURE
+) -> NDArray[np.float64]:
+    """log W(p0), which is never below that of the failures alone, E[u^F] = b / (F + b).
+
+    That floor also stands in where the incomplete beta function underflows, which happens only where
+    W < 1.
+    """
+    from scipy.special import betainc, betaln, xlog1py, xlogy
+
+    s = np.asarray(successes, dtype=np.float64)
+    p = np.asarray(p0, dtype=np.float64)
+    a = np.asarray(failures, dtype=np.float64) + b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = betainc(a, s + 1.0, 1.0 - p)
+        log_tail = np.log(np.where(tail < np.finfo(np.float64).tiny, 0.0, tail))
+        log_w = math.log(b) + betaln(a, s + 1.0) + log_tail - xlog1py(a, -p) - xlogy(s, p)
+    return np.asarray(np.fmax(log_w, np.log(b / a)))
+
+
+def sequence_lower(
+    successes: ArrayLike, trials: ArrayLike, alpha: float, b: float = MIXTURE
+) -> NDArray[np.float64]:
+    """L: for every p, P(L > p after any number of trials) <= alpha.
+
+    log W is convex in y = log p0 (a mixture of log-convex functions), and its slope is
+    p0 (F + b (1 - 1 / W)) / (1 - p0) - S. Newton's method therefore climbs to L from below without
+    passing it, whichever side it starts on. It aims above log(1 / alpha) by more than the rounding error
+    of `log_wealth`, and no entry moves once it stands still: none depends on its neighbours.
+    """
+    from scipy.special import betaln
+
+    k, n = np.broadcast_arrays(np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64))
+    f, s = n - k, np.maximum(k, 1.0)
+    target = -math.log(alpha) + _ROUNDING * (1.0 + n * np.log1p(n))
+    tangent_at_0 = (math.log(b) + betaln(f + b, s + 1.0) - target) / s
+
+    def newton(y: NDArray[np.float64]) -> NDArray[np.float64]:
+        p = np.exp(y)
+        log_w = log_wealth(s, f, p, b)
+        slope = p * (f + b * (1.0 - np.exp(-log_w))) / (1.0 - p) - s
+        return np.asarray(np.maximum(y - (log_w - target) / slope, tangent_at_0))
+
+    y = newton(np.maximum(np.log(_guess(s, s + f, target)), tangent_at_0))
+    climbing = k > 0
+    for _ in range(_STEPS):
+        ahead = newton(y)
+        climbing = climbing & (ahead > y + _STANDSTILL)
+        if not climbing.any():
+            break
+        y = np.where(climbing, ahead, y)
+    return np.where(k > 0, np.exp(y), 0.0)
+
+
+def sequence_upper(
+    successes: ArrayLike, trials: ArrayLike, alpha: float, b: float = MIXTURE
+) -> NDArray[np.float64]:
+    """One minus the lower sequence of the failures: P(it is below p after any number of trials) <= alpha."""
+    failures = np.asarray(trials, dtype=np.float64) - np.asarray(successes, dtype=np.float64)
+    return 1.0 - sequence_lower(failures, trials, alpha, b)
+
+
+def _guess(
+    s: NDArray[np.float64], n: NDArray[np.float64], target: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Wilson's bound with as many standard deviations as the sequence keeps away, about: a start only."""
+    z2 = 2.0 * target + np.log1p(n)
+    spread = np.sqrt(z2 * (s * (n - s) / n + 0.25 * z2))
+    return np.asarray(np.maximum((s + 0.5 * z2 - spread) / (n + z2), np.finfo(np.float64).tiny))

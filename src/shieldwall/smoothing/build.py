@@ -1,0 +1,70 @@
+"""From members and a plan to an engine, on a device and in a precision."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from shieldwall.ensembles.votes import Vote
+from shieldwall.errors import UserError
+from shieldwall.smoothing.batch_size import default_batch_size, that_fits
+from shieldwall.smoothing.classify import Classify, by_argmax, by_votes
+from shieldwall.smoothing.engine import Engine
+from shieldwall.smoothing.inputs import evaluating
+from shieldwall.smoothing.noise import Noise
+from shieldwall.smoothing.precision import DTYPES, arithmetic, check_precision, in_precision
+from shieldwall.smoothing.stopping import Stopping
+
+Classifier = Callable[[Tensor], Tensor]
+
+
+def engine_for(
+    classifiers: Sequence[Classifier],
+    votes: Sequence[Vote] | None,
+    noise: Noise,
+    n0: int,
+    stopping: Stopping,
+    *,
+    shape: Sequence[int],
+    device: torch.device,
+    seed: int,
+    batch_size: int | None = None,
+    precision: str = "float32",
+    compile: bool = False,
+) -> Engine:
+    """An engine for inputs of this shape: over members and votes, or without votes over one classifier."""
+    if batch_size is not None and batch_size < 1:
+        raise UserError(f"batch_size must be at least 1; given: {batch_size}")
+    owners = [_prepared(one, precision) for one in classifiers]
+    classify = _classify(owners, votes)
+    if batch_size is None:
+        batch_size = default_batch_size(device, shape, n0 + stopping.looks()[-1])
+        if device.type == "cuda":
+            probe = _probe(classify, owners, shape, device, precision)
+            batch_size = that_fits(batch_size, probe)
+    if compile:
+        classify = _classify([torch.compile(one, dynamic=False) for one in owners], votes)
+    return Engine(classify, owners, noise, n0, stopping, seed, device, tuple(shape), batch_size, precision)
+
+
+def _prepared(classifier: Classifier, precision: str) -> Classifier:
+    check_precision(precision)
+    if isinstance(classifier, nn.Module):
+        return in_precision(classifier, precision)
+    if precision != "float32":
+        raise UserError(f"only a torch module can be run in {precision}; given: {type(classifier).__name__}")
+    return classifier
+
+
+def _classify(owners: Sequence[Classifier], votes: Sequence[Vote] | None) -> Classify:
+    return by_argmax(owners[0]) if votes is None else by_votes(owners, votes)
+
+
+def _probe(
+    classify: Classify, owners: Sequence[object], shape: Sequence[int], device: torch.device, precision: str
+) -> Callable[[int], object]:
+    def probe(rows: int) -> object:
+        with evaluating(owners), arithmetic(precision):
+            return classify(torch.zeros((rows, *shape), dtype=DTYPES[precision], device=device))
+
+    return probe

@@ -1,0 +1,159 @@
+"""How counts become bounds: class A at least p_lower, every other class at most p_upper.
+
+    P(p_A >= p_lower and p_y <= p_upper for every y != A) >= 1 - alpha
+
+over the draws behind `counts`. Class A is chosen from other draws, so that it is fixed here. Each bound
+states what its proof rests on.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shieldwall.errors import UserError, unknown
+from shieldwall.smoothing.betting import sequence_lower
+from shieldwall.smoothing.bounds import clopper_pearson_lower, clopper_pearson_upper, randomized_lower
+
+_RECORDED = "one-sided, two-sided, randomized(U), sequential(N)"
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+def successes_of(chosen: Counts, counts: Counts) -> Counts:
+    """How often the chosen classes (...,) won among the counts (..., K)."""
+    return np.asarray(np.take_along_axis(counts, np.asarray(chosen)[..., None], -1)[..., 0])
+
+
+class Bound(ABC):
+    """From counts to bounds that hold together with probability at least 1 - alpha."""
+
+    @abstractmethod
+    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
+        """p_lower (M,) and p_upper (M,) of the chosen classes (M,) from fresh counts (M, K)."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """What a certificate file records, which `named` reads."""
+
+
+@dataclass(frozen=True)
+class OneSided(Bound):
+    """Clopper-Pearson at alpha for class A, and 1 - p_lower for the rest.
+
+    Rests on: the number of draws is fixed beforehand. One event of probability at most alpha,
+    p_A < p_lower, covers both bounds, because the probabilities of all classes sum to 1.
+    """
+
+    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
+        p_lower = clopper_pearson_lower(successes_of(chosen, counts), counts.sum(-1), alpha)
+        return p_lower, 1.0 - p_lower
+
+    def __str__(self) -> str:
+        return "one-sided"
+
+
+@dataclass(frozen=True)
+class TwoSided(Bound):
+    """Class A at alpha / 2, and the other class seen most often at alpha / 2; both by Clopper-Pearson.
+
+    Gives lem:rand-smooth-vanilla-certify both of its probabilities. Rests on: the number of draws is
+    fixed beforehand. Which class is the runner-up is not known, but it is one class, fixed before the
+    draws: its own upper bound fails with probability at most alpha / 2, and the class seen most often has
+    no smaller one. So no union bound over the classes is needed. 1 - p_lower covers the runner-up, too.
+    """
+
+    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
+        trials = counts.sum(-1)
+        others = np.array(counts)
+        np.put_along_axis(others, np.asarray(chosen)[..., None], -1, -1)
+        p_lower = clopper_pearson_lower(successes_of(chosen, counts), trials, alpha / 2)
+        p_upper = clopper_pearson_upper(others.max(-1), trials, alpha / 2)
+        return p_lower, np.minimum(1.0 - p_lower, p_upper)
+
+    def __str__(self) -> str:
+        return "two-sided"
+
+
+@dataclass(frozen=True, eq=False)
+class Randomized(Bound):
+    """The exact randomized bound at alpha for class A, and 1 - p_lower for the rest.
+
+    Rests on: the number of draws is fixed beforehand; u is uniform on [0, 1], independent of the draws,
+    and fixed before they are looked at. Trying another u after seeing a bound voids it.
+    """
+
+    u: Floats
+    """(M,), or (1,) for all inputs the same: each keeps its own guarantee."""
+
+    def __post_init__(self) -> None:
+        u = np.asarray(self.u, dtype=np.float64)
+        if u.ndim != 1 or not len(u) or not ((u >= 0) & (u <= 1)).all():
+            raise UserError(f"u must be numbers in [0, 1], one per input or one for all; given: {self.u}")
+        object.__setattr__(self, "u", u)
+
+    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
+        if len(self.u) not in (1, len(counts)):
+            raise UserError(
+                f"{len(counts)} inputs need {len(counts)} numbers u, or one; given: {len(self.u)}"
+            )
+        p_lower = randomized_lower(successes_of(chosen, counts), counts.sum(-1), alpha, self.u)
+        return p_lower, 1.0 - p_lower
+
+    def __str__(self) -> str:
+        values = self.u[:1] if (self.u == self.u[0]).all() else self.u
+        return f"randomized({','.join(repr(float(u)) for u in values)})"
+
+
+@dataclass(frozen=True)
+class Sequential(Bound):
+    """After t <= n draws: the betting sequence at alpha / 2, or Clopper-Pearson at alpha / 2 if t = n.
+
+    Rests on: n is fixed beforehand. t may depend on the draws in any way, on other votes over the same
+    draws too: with probability at least 1 - alpha / 2 the sequence is right at every t at once, and with
+    at least 1 - alpha / 2 the one look at t = n is. That look needs no help from the sequence, whose bound
+    at n also fails with probability at most alpha / 2 and rises with the successes: among such bounds
+    Clopper-Pearson's is the largest.
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise UserError(f"n, the most draws, must be at least 1; given: {self.n}")
+
+    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
+        p_lower = self.lower(successes_of(chosen, counts), counts.sum(-1), alpha)
+        return p_lower, 1.0 - p_lower
+
+    def lower(self, successes: Counts, trials: Counts, alpha: float) -> Floats:
+        """p_lower from the successes among the trials, any shapes that broadcast."""
+        if (trials > self.n).any():
+            raise UserError(f"the bound {self} was planned for {self.n} draws; given: {trials.max()}")
+        at_n = trials == self.n
+        at_the_end = clopper_pearson_lower(successes, trials, alpha / 2) if at_n.any() else 0.0
+        before = sequence_lower(successes, trials, alpha / 2) if not at_n.all() else 0.0
+        return np.where(at_n, at_the_end, before)
+
+    def __str__(self) -> str:
+        return f"sequential({self.n})"
+
+
+def named(text: str) -> Bound:
+    """The bound that a certificate file records as `text`."""
+    name, _, argument = text.removesuffix(")").partition("(")
+    try:
+        match name:
+            case "one-sided" if text == name:
+                return OneSided()
+            case "two-sided" if text == name:
+                return TwoSided()
+            case "randomized":
+                return Randomized(np.array([float(u) for u in argument.split(",")]))
+            case "sequential":
+                return Sequential(int(argument))
+    except ValueError as error:
+        raise UserError(f"a bound is recorded as {_RECORDED}; given: {text!r}") from error
+    raise unknown("bound", text, _RECORDED.split(", "))

@@ -1,0 +1,151 @@
+"""Bounds from counts: their exact coverage over all outcomes, their names, their premises."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import multinomial
+
+from shieldwall import UserError
+from shieldwall.smoothing.betting import sequence_lower
+from shieldwall.smoothing.bounds import clopper_pearson_lower, clopper_pearson_upper, randomized_lower
+from shieldwall.smoothing.confidence import (
+    Bound,
+    OneSided,
+    Randomized,
+    Sequential,
+    TwoSided,
+    named,
+    successes_of,
+)
+
+
+def outcomes(n: int) -> np.ndarray:
+    """Every count of n draws over three classes."""
+    return np.array([(a, b, n - a - b) for a, b in product(range(n + 1), repeat=2) if a + b <= n])
+
+
+def distributions() -> np.ndarray:
+    """Three probabilities each, with two or three of them close, or one small, or all alike."""
+    steps = np.r_[0.01, np.arange(1, 20) / 20]
+    return np.array([(a, b, 1 - a - b) for a, b in product(steps, repeat=2) if a + b < 0.995])
+
+
+@pytest.mark.parametrize("bound", [OneSided(), TwoSided(), Sequential(14)], ids=str)
+@pytest.mark.parametrize("alpha", [0.3, 0.05])
+def test_all_bounds_of_a_certificate_hold_together(bound: Bound, alpha: float) -> None:
+    n = 14
+    counts = outcomes(n)
+    p_lower, p_upper = bound(np.zeros(len(counts), dtype=np.int64), counts, alpha)
+    failures = []
+    for p in distributions():
+        wrong = (p_lower > p[0]) | (p_upper < p[1:].max())
+        failures.append(multinomial.pmf(counts, n, p)[wrong].sum())
+    assert alpha / 4 < max(failures) <= alpha
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.05])
+def test_two_sided_needs_no_union_however_many_rivals_there_are(alpha: float) -> None:
+    """Six classes as likely as each other, beside the chosen one: all outcomes of 6 draws."""
+    n, rivals = 6, 6
+    counts = np.array([row for row in product(range(n + 1), repeat=rivals + 1) if sum(row) == n])
+    p_lower, p_upper = TwoSided()(np.zeros(len(counts), dtype=np.int64), counts, alpha)
+    for p in (0.02, 0.1, 0.14, 0.16):
+        wrong = (p_lower > 1 - rivals * p) | (p_upper < p)
+        assert multinomial.pmf(counts, n, [1 - rivals * p] + [p] * rivals)[wrong].sum() <= alpha
+
+
+def test_one_sided_is_clopper_pearson_and_its_complement_to_the_last_bit() -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(1_000, [0.7, 0.2, 0.1], size=50)
+    chosen = rng.integers(0, 3, 50)
+    p_lower, p_upper = OneSided()(chosen, counts, 0.001)
+    expected = [clopper_pearson_lower(row[c], 1_000, 0.001) for row, c in zip(counts, chosen, strict=True)]
+    assert p_lower.tolist() == expected
+    assert p_upper.tolist() == [1.0 - p for p in p_lower.tolist()]
+
+
+def test_two_sided_bounds_every_other_class() -> None:
+    rng = np.random.default_rng(1)
+    counts = rng.multinomial(500, [0.55, 0.2, 0.15, 0.1], size=40)
+    chosen = rng.integers(0, 4, 40)
+    p_lower, p_upper = TwoSided()(chosen, counts, 0.01)
+    for k, (row, c) in enumerate(zip(counts, chosen, strict=True)):
+        others = [clopper_pearson_upper(row[y], 500, 0.005) for y in range(4) if y != c]
+        assert p_lower[k] == clopper_pearson_lower(row[c], 500, 0.005)
+        assert p_upper[k] == min(1 - p_lower[k], max(others))
+    assert (p_upper < 1 - p_lower).any()
+
+
+def test_randomized_takes_one_u_per_input_or_one_for_all() -> None:
+    counts = np.array([[80, 20], [80, 20], [100, 0]])
+    chosen = np.zeros(3, dtype=np.int64)
+    u = np.array([0.1, 0.9, 0.5])
+    p_lower, p_upper = Randomized(u)(chosen, counts, 0.01)
+    assert p_lower.tolist() == randomized_lower(counts[:, 0], 100, 0.01, u).tolist()
+    assert p_upper.tolist() == (1 - p_lower).tolist()
+    same, _ = Randomized(np.array([0.9]))(chosen, counts, 0.01)
+    assert same[1] == p_lower[1]
+    with pytest.raises(UserError, match="3 inputs need 3 numbers u, or one; given: 2"):
+        Randomized(u[:2])(chosen, counts, 0.01)
+    for bad in ([], [-0.1], [1.5], [float("nan")]):
+        with pytest.raises(UserError, match="u must be numbers in"):
+            Randomized(np.array(bad))
+
+
+def test_sequential_is_the_sequence_before_n_and_clopper_pearson_at_n() -> None:
+    counts = np.array([[30, 10], [70, 30], [0, 100], [5, 0]])
+    p_lower, p_upper = Sequential(100)(np.zeros(4, dtype=np.int64), counts, 0.05)
+    assert p_lower[1:3].tolist() == clopper_pearson_lower([70, 0], 100, 0.025).tolist()
+    assert p_lower[[0, 3]].tolist() == sequence_lower([30, 5], [40, 5], 0.025).tolist()
+    assert p_upper.tolist() == (1 - p_lower).tolist()
+    with pytest.raises(UserError, match=r"sequential\(99\) was planned for 99 draws; given: 100"):
+        Sequential(99)(np.zeros(4, dtype=np.int64), counts, 0.05)
+    with pytest.raises(UserError, match="at least 1"):
+        Sequential(0)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.75, 0.9, 0.99])
+def test_sequential_looked_at_after_every_draw_fails_with_probability_alpha_at_most(p: float) -> None:
+    n, alpha = 250, 0.05
+    alive, caught = np.array([1.0]), 0.0
+    for t in range(1, n + 1):
+        alive = np.convolve(alive, [1 - p, p])
+        counts = np.stack([np.arange(t + 1), t - np.arange(t + 1)], axis=-1)
+        wrong = Sequential(n)(np.zeros(t + 1, dtype=np.int64), counts, alpha)[0] > p
+        caught += alive[wrong].sum()
+        alive[wrong] = 0.0
+    assert caught <= alpha
+
+
+def test_successes_of_any_leading_shape() -> None:
+    counts = np.arange(24).reshape(2, 3, 4)
+    chosen = np.array([[0, 1, 2], [3, 0, 1]])
+    assert successes_of(chosen, counts).tolist() == [[0, 5, 10], [15, 16, 21]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "one-sided",
+        "two-sided",
+        "randomized(0.7312)",
+        "randomized(0.1,0.30000000000000004)",
+        "sequential(100000)",
+    ],
+)
+def test_names_come_back(text: str) -> None:
+    assert str(named(text)) == text
+
+
+def test_equal_u_are_recorded_once() -> None:
+    assert str(Randomized(np.full(7, 0.7312))) == "randomized(0.7312)"
+
+
+@pytest.mark.parametrize(
+    "text", ["three-sided", "", "one-sided(3)", "sequential", "sequential(x)", "randomized(2)"]
+)
+def test_names_that_are_none(text: str) -> None:
+    with pytest.raises(UserError) as raised:
+        named(text)
+    assert "\n" not in str(raised.value)
