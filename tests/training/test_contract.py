@@ -25,6 +25,13 @@ TABLE: list[dict[str, Any]] = [
     {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0},
     {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "squared": True, "design": "overall"},
     {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "base": {"name": "smoothadv", "steps": 2}},
+    {
+        "name": "drt",
+        "rho_gd": 2.0,
+        "rho_cm": 1.0,
+        "base": {"name": "smoothadv", "steps": 2},
+        "points": "adversarial",
+    },
     {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "base": {"name": "consistency"}},
 ]
 NOISE = sw.Gaussian(0.5)
@@ -176,6 +183,17 @@ def test_what_the_epoch_sets_is_no_option() -> None:
             r"base\.num_noise",
         ),
         ({"name": "drt", "rho_gd": 1, "rho_cm": 1, "squared": "maybe"}, "squared must be true or false"),
+        (
+            {"name": "drt", "rho_gd": 1, "rho_cm": 1, "base": {"name": "smoothadv"}, "points": "clean"},
+            "points must be one of noisy, adversarial; given: 'clean'",
+        ),
+        *(
+            (
+                {"name": "drt", "rho_gd": 1, "rho_cm": 1, "base": {"name": name}, "points": "adversarial"},
+                "points: adversarial needs a base that attacks .* smoothadv; given: ",
+            )
+            for name in ("gaussian", "macer", "stability", "consistency")
+        ),
     ],
     ids=str,
 )

@@ -1,6 +1,7 @@
 """DRT against the textbook: norms written out pair by pair, differentiated by autograd twice."""
 
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
@@ -10,7 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
+from shieldwall.training.attack import smoothed_pgd
 from shieldwall.training.drt import DRT, gradient_diversity, mean_cosine, true_margin, valid_groups
+from shieldwall.training.parallel import World, on_share
+from shieldwall.training.smoothadv import SmoothAdv
 
 NOISE = sw.Gaussian(0.3)
 
@@ -54,20 +58,23 @@ class DoubleNoise(sw.Gaussian):
 
 def textbook(members, x: Tensor, y: Tensor, objective: DRT, generator: torch.Generator) -> Tensor:  # type: ignore[no-untyped-def]
     """The formulas as printed, over unordered pairs, with create_graph and nothing clever."""
-    copies = objective.base.num_noise
-    noisy = x.repeat(copies, 1, 1, 1)
-    noisy = (noisy + objective.base.noise.sample(noisy.shape, generator)).requires_grad_()
-    labels = y.repeat(copies)
+    base, adversarial = objective.base, objective.points == "adversarial"
+    noisy, labels = x.repeat(base.num_noise, 1, 1, 1), y.repeat(base.num_noise)
+    noise = base.noise.sample(noisy.shape, generator)
+    noisy = noisy + noise
     total, margins, gradients, correct = torch.zeros((), dtype=x.dtype), [], [], []
     for one in members:
-        logits = one(noisy)
-        total = total + F.cross_entropy(logits, labels)
+        points = attacked(one, x, y, noise, base) if adversarial else noisy.clone()
+        logits = one(points.requires_grad_())
+        elsewhere = isinstance(base, SmoothAdv) and not adversarial
+        base_logits = one(attacked(one, x, y, noise, base)) if elsewhere else logits
+        total = total + F.cross_entropy(base_logits, labels)
         p = logits.softmax(-1)
         others = p.masked_fill(F.one_hot(labels, p.shape[1]).bool(), -1.0)
         margin = p[torch.arange(len(p)), labels] - others.max(-1).values
         margins.append(margin)
         correct.append(logits.argmax(-1) == labels)
-        gradients.append(torch.autograd.grad(margin.sum(), noisy, create_graph=True)[0])
+        gradients.append(torch.autograd.grad(margin.sum(), points, create_graph=True)[0])
     everyone = tuple(range(len(members)))
     for group in combinations(everyone, 2) if objective.design == "pairwise" else [everyone]:
         valid = torch.stack([correct[i] for i in group]).all(0)
@@ -75,6 +82,12 @@ def textbook(members, x: Tensor, y: Tensor, objective: DRT, generator: torch.Gen
         total = total + objective.rho_gd * (norm**2 if objective.squared else norm).sum() / len(noisy)
         total = total - objective.rho_cm * sum(margins[i] for i in group)[valid].sum() / len(noisy)
     return total
+
+
+def attacked(one: nn.Module, x: Tensor, y: Tensor, noise: Tensor, base: SmoothAdv) -> Tensor:
+    """The member's adversarial images, each under its noise."""
+    images = smoothed_pgd(one, x, y, noise.view(base.num_noise, *x.shape), base.epsilon, base.steps)
+    return images.repeat(base.num_noise, 1, 1, 1) + noise
 
 
 def gradient_of(total: Tensor, members) -> Tensor:  # type: ignore[no-untyped-def]
@@ -106,6 +119,59 @@ def test_loss_and_gradients_are_the_textbook_s(
     without = DRT(sw.GaussianAugmentation(noise), 0.0, 0.7, squared, design)
     plain = gradient_of(without(members, x, y, torch.Generator().manual_seed(1)).total, members)
     assert float((plain - wanted).norm() / wanted.norm()) > 0.01, "the diversity term must matter here"
+
+
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "batch norm"])
+@pytest.mark.parametrize("squared", [False, True], ids=["norm", "squared"])
+@pytest.mark.parametrize("design", ["pairwise", "overall"])
+@pytest.mark.parametrize("points", ["noisy", "adversarial"])
+def test_around_smoothadv_loss_and_gradients_are_the_textbook_s(
+    norm: bool, squared: bool, design: str, points: str
+) -> None:
+    members, x, y = setting(norm, torch.float64)
+    copies = deepcopy(members)  # the attack sees the running statistics, which every call moves
+    objective = DRT(around_smoothadv(), 3.0, 0.7, squared, design, points)
+    loss = objective(members, x, y, torch.Generator().manual_seed(1))
+    expected = textbook(copies, x, y, objective, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(loss.total, expected, rtol=1e-8, atol=1e-8)
+    found, wanted = gradient_of(loss.total, members), gradient_of(expected, copies)
+    assert float((found - wanted).norm() / wanted.norm()) < 1e-8
+    other = replace(objective, points="noisy" if points == "adversarial" else "adversarial")
+    copies = setting(norm, torch.float64)[0]
+    wrong = gradient_of(other(copies, x, y, torch.Generator().manual_seed(1)).total, copies)
+    assert float((wrong - wanted).norm() / wanted.norm()) > 0.1, "where margins are taken must matter here"
+
+
+def around_smoothadv() -> SmoothAdv:
+    return SmoothAdv(DoubleNoise(0.05), epsilon=0.25, steps=2)
+
+
+@pytest.mark.parametrize("points", ["noisy", "adversarial"])
+def test_one_attack_per_member_and_one_fast_forward_pass_for_both_losses(points: str) -> None:
+    members, x, y = setting(False, torch.float64)
+    passes: list[str] = []
+    for one in members:
+        one[0].register_forward_hook(lambda _, __, out: passes.append(out.grad_fn.name()))
+    DRT(around_smoothadv(), 3.0, 0.7, points=points)(members, x, y, torch.Generator())
+    attacks, margins = ["ConvolutionBackward0"] * 2 * 3, ["_ConvolutionBackward"] * 3
+    base = ["ConvolutionBackward0"] * 3
+    assert passes == (attacks + margins if points == "adversarial" else margins + attacks + base)
+
+
+@pytest.mark.parametrize("points", ["noisy", "adversarial"])
+def test_the_shares_of_several_processes_add_up_to_the_batch(points: str) -> None:
+    """Up to the attack's float32, whose rounding may depend on the size of a batch."""
+    members, x, y = setting(False, torch.float64)
+    objective = DRT(around_smoothadv(), 3.0, 0.7, points=points)
+    whole = objective(members, x, y, torch.Generator().manual_seed(1)).total
+    total = torch.zeros(())
+    for share in (World(rank, 5).share(len(x)) for rank in range(5)):
+        part = on_share(objective, share)
+        loss = part(members, x[share.rows], y[share.rows], torch.Generator().manual_seed(1))
+        total = total + share.count / share.total * loss.total
+    assert float(total.detach()) == pytest.approx(float(whole.detach()), rel=1e-6)
+    found, wanted = gradient_of(total, members), gradient_of(whole, members)
+    assert float((found - wanted).norm() / wanted.norm()) < 1e-5
 
 
 def test_both_terms_by_hand() -> None:

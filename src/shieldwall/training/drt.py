@@ -12,6 +12,9 @@ Both terms are averaged over the whole batch, invalid pairs counting zero. The o
 
     L_GD = || sum_i grad_x m_i(x) ||_2,    L_CM = -sum_i m_i(x)
 
+Around SmoothAdv, x may also be each member's own adversarial input x_i = x'_i + eps, where its base loss is
+taken: `points="adversarial"` reads m_i(x_i) for m_i(x) throughout, and correct is correct at x_i.
+
 The gradient of a norm is d||g|| = <g / ||g||, dg>, its unit vector held constant, and the directions of
 all pairs of a member add up. So each member needs one derivative of its input gradient along one
 direction, and the cost grows with N, not with the number of pairs.
@@ -32,6 +35,7 @@ from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, summed
 
 DESIGNS = ("pairwise", "overall")
+POINTS = ("noisy", "adversarial")
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class DRT(Objective):
     squared: bool = False
     """Squared norms in the gradient-diversity term."""
     design: str = "pairwise"
+    points: str = "noisy"
+    """Where margins are taken: at the noisy inputs that all share, or at each member's adversarial ones."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, MemberObjective):
@@ -58,6 +64,13 @@ class DRT(Objective):
                 raise UserError(f"{name} must be a number that is not negative; given: {rho}")
         if self.design not in DESIGNS:
             raise UserError(f"design must be one of {', '.join(DESIGNS)}; given: {self.design!r}")
+        if self.points not in POINTS:
+            raise UserError(f"points must be one of {', '.join(POINTS)}; given: {self.points!r}")
+        if self.points == "adversarial" and not self.base.has_own_inputs:
+            raise UserError(
+                "points: adversarial needs a base that attacks its members, such as smoothadv; "
+                f"given: {type(self.base).__name__}"
+            )
 
     def check_members(self, count: int) -> None:
         if count < 2:
@@ -71,12 +84,12 @@ class DRT(Objective):
     ) -> Loss:
         self.check_members(len(members))
         batch = NoisyBatch.draw(x, y, self.base.noise, self.base.num_noise, generator)
-        points = batch.noisy.detach().requires_grad_(self.rho_gd > 0)
+        points = [self._points(member, batch).detach().requires_grad_(self.rho_gd > 0) for member in members]
         with native_double_backward():
-            logits = [member(points) for member in members]
+            logits = [member(one) for member, one in zip(members, points, strict=True)]
         base = summed(
             [
-                self.base.member_loss(member, batch, partial(_identity, one), generator)
+                self._base_loss(member, batch, one, generator)
                 for member, one in zip(members, logits, strict=True)
             ]
         )
@@ -87,13 +100,27 @@ class DRT(Objective):
         total, terms = base.total + self.rho_cm * cm, {**base.terms, "cm": cm.detach()}
         if self.rho_gd:
             gradients = [
-                torch.autograd.grad(margin.sum(), points, create_graph=True)[0] for margin in margins
+                torch.autograd.grad(margin.sum(), one, create_graph=True)[0]
+                for margin, one in zip(margins, points, strict=True)
             ]
             gd = gradient_diversity(gradients, groups, self.squared)
             total = total + self.rho_gd * gd
             cosine = mean_cosine([gradient.detach() for gradient in gradients], groups)
             terms |= {"gd": gd.detach(), "cosine": cosine}
         return Loss(total, terms)
+
+    def _points(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
+        """Where this member's margin is taken."""
+        return batch.noisy if self.points == "noisy" else self.base.noisy_inputs(member, batch)
+
+    def _base_loss(
+        self, member: nn.Module, batch: NoisyBatch, logits: Tensor, generator: torch.Generator
+    ) -> Loss:
+        """The base's loss: from these logits at `points`, unless it is taken elsewhere."""
+        if self.points == "noisy" and self.base.has_own_inputs:
+            elsewhere = self.base.noisy_inputs(member, batch)
+            return self.base.member_loss(member, batch, partial(member, elsewhere), generator)
+        return self.base.member_loss(member, batch, lambda: logits, generator)
 
 
 class Group(NamedTuple):
@@ -163,7 +190,3 @@ def mean_cosine(gradients: Sequence[Tensor], groups: Sequence[Group]) -> Tensor:
 def widened(tensor: Tensor) -> Tensor:
     """In float32 or better: half precision has too few digits for margins and norms."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-
-
-def _identity(found: Tensor) -> Tensor:
-    return found

@@ -87,6 +87,15 @@ class MemberObjective(Objective):
         if self.num_noise < 1:
             raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {self.num_noise}")
 
+    def noisy_inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
+        """Where this member's loss is taken (copies * B, C, H, W): the batch's own, unless overridden."""
+        return batch.noisy
+
+    @property
+    def has_own_inputs(self) -> bool:
+        """Whether each member's loss is taken at inputs of its own, such as adversarial ones."""
+        return type(self).noisy_inputs is not MemberObjective.noisy_inputs
+
     @abstractmethod
     def member_loss(
         self,
@@ -95,14 +104,18 @@ class MemberObjective(Objective):
         noisy_logits: Callable[[], Tensor],
         generator: torch.Generator,
     ) -> Loss:
-        """One member's loss. `noisy_logits()` are its logits at `batch.noisy`, for those who need them."""
+        """One member's loss. `noisy_logits()` are its logits at `noisy_inputs(member, batch)`."""
 
     def __call__(
         self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Loss:
         batch = NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
-        losses = [self.member_loss(one, batch, partial(one, batch.noisy), generator) for one in members]
-        return summed(losses)
+        return summed(
+            [
+                self.member_loss(one, batch, partial(one, self.noisy_inputs(one, batch)), generator)
+                for one in members
+            ]
+        )
 
 
 def summed(losses: Sequence[Loss]) -> Loss:

@@ -48,6 +48,11 @@ class SmoothAdv(MemberObjective):
     def at_epoch(self, epoch: int) -> Self:
         return replace(self, scale=min(1.0, (epoch + 1) / self.warmup) if self.warmup else 1.0)
 
+    def noisy_inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
+        noise = batch.by_copy(batch.noise)
+        adversarial = smoothed_pgd(member, batch.x, batch.y, noise, self.scale * self.epsilon, self.steps)
+        return (adversarial + noise).flatten(0, 1)
+
     def member_loss(
         self,
         member: nn.Module,
@@ -55,9 +60,7 @@ class SmoothAdv(MemberObjective):
         noisy_logits: Callable[[], Tensor],
         generator: torch.Generator,
     ) -> Loss:
-        noise = batch.by_copy(batch.noise)
-        adversarial = smoothed_pgd(member, batch.x, batch.y, noise, self.scale * self.epsilon, self.steps)
-        logits = member((adversarial + noise).flatten(0, 1))
+        logits = noisy_logits()
         loss = F.cross_entropy(logits, batch.labels)
         terms = {"cross_entropy": loss.detach(), "adversarial_accuracy": accuracy(logits, batch.labels)}
         return Loss(loss, terms)
