@@ -18,18 +18,29 @@ WORKED: Lines = [
     (4, 4, -1, "0.0"),
     (5, 5, 5, "1.05"),
 ]
-OURS = "idx label predict radius correct time p_lower n alpha counts n0 counts0 noise seed vote"
+OURS = (
+    "idx label predict radius correct time p_lower p_upper bound n alpha counts n0 counts0 "
+    "noise norm precision seed vote"
+)
+USUAL = {
+    "time": "0:00:00.125000", "p_lower": "0.9", "p_upper": "0.1", "bound": "one-sided", "n": "1000",
+    "alpha": "0.001", "counts": "990,10", "n0": "100", "counts0": "99,1", "noise": "gaussian(0.25)",
+    "norm": "l2", "precision": "float32", "seed": "7", "vote": "we",
+}  # fmt: skip
 
 
 @pytest.fixture
 def write_ours() -> WriteLog:
-    """Writes a log with all of our columns."""
+    """Writes a log with all of our columns; a list of cells has one for each line."""
 
-    def write(path: Path, lines: Lines = WORKED, vote: str = "we", noise: str = "gaussian(0.25)") -> Path:
-        rest = ["0:00:00.125000", "0.9", "1000", "0.001", "990,10", "100", "99,1", noise, "7", vote]
-        rows = [[*map(str, line), str(int(line[1] == line[2])), *rest] for line in lines]
+    def write(path: Path, lines: Lines = WORKED, **cells: str | list[str]) -> Path:
+        rows = [OURS.split()]
+        for k, (idx, label, predict, radius) in enumerate(lines):
+            own = {name: cell if isinstance(cell, str) else cell[k] for name, cell in cells.items()}
+            first = [str(idx), str(label), str(predict), radius, str(int(label == predict))]
+            rows.append([*first, *({**USUAL, **own}[name] for name in OURS.split()[5:])])
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join("\t".join(row) + "\n" for row in [OURS.split(), *rows]))
+        path.write_text("".join("\t".join(row) + "\n" for row in rows))
         return path
 
     return write

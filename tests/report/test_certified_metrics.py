@@ -1,5 +1,6 @@
 """Certified accuracy and its relatives, by hand and against slow oracles."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,42 @@ def test_bad_radius(worked: Log, bad: float) -> None:
 )
 def test_default_radii(largest: float, expected: list[float]) -> None:
     assert default_radii([made([(0, largest), (1, 9.0)]), made([(0, 0.0)])]).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("largest", "expected"),
+    [
+        (0.0, [0, 0.05, 0.1, 0.15, 0.2]),
+        (0.000066, [0, 0.00001, 0.00002, 0.00003, 0.00004, 0.00005, 0.00006]),
+        (0.018, [0, 0.0025, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.0175]),
+        (0.02, [0, 0.005, 0.01, 0.015, 0.02]),
+        (0.05, [0, 0.01, 0.02, 0.03, 0.04, 0.05]),
+        (0.07, [0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07]),
+        (0.3, [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
+        (0.5, [0, 0.1, 0.2, 0.3, 0.4, 0.5]),
+        (1.05, [0, 0.25, 0.5, 0.75, 1]),
+        (399.0, [0, 50, 100, 150, 200, 250, 300, 350]),
+    ],
+)
+@pytest.mark.parametrize("norm", ["l1", "linf"])
+def test_default_radii_of_other_norms(norm: str, largest: float, expected: list[float]) -> None:
+    log = replace(made([(0, largest), (1, 9.0)]), norm=norm)
+    assert default_radii([log]).tolist() == expected
+
+
+@given(st.floats(-6.5, 6.0), st.integers(4, 10), st.sampled_from([1.0, 2.5, 5.0]))
+def test_default_radii_of_other_norms_are_5_to_10_round_ones_at_every_scale(
+    exponent: float, multiple: int, mantissa: float
+) -> None:
+    on_a_step = float(f"{multiple * mantissa * 10.0 ** round(exponent):.10g}")
+    for largest in (10**exponent, on_a_step):
+        log = replace(made([(0, largest)]), norm="linf")
+        found = default_radii([log])
+        assert 5 <= len(found) <= 10
+        assert found[-1] <= largest * (1 + 1e-8)
+        assert largest < found[-1] + found[1]
+        assert f"{found[1]:.1e}"[:3] in ("1.0", "2.5", "5.0")
+        assert found.tolist() == [float(f"{k * found[1]:.6g}") for k in range(len(found))]
 
 
 @given(logs)

@@ -1,5 +1,7 @@
 """Figures: what is drawn, that it is the same each time, and what is refused."""
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +35,56 @@ def test_same_bytes_each_time_and_no_global_state(tmp_path: Path, worked: Log) -
         assert b"Date" not in content
         assert b"Matplotlib" not in content
     assert dict(mpl.rcParams) == before
+
+
+def test_pdf_text_is_truetype(tmp_path: Path, worked: Log) -> None:
+    plot_certified_accuracy([worked], tmp_path / "f.pdf")
+    content = (tmp_path / "f.pdf").read_bytes()
+    assert b"/FontFile2" in content
+    assert b"/Type3" not in content
+
+
+def test_the_same_pdf_at_another_time(tmp_path: Path, worked: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, epoch in (("a.pdf", "1000000000"), ("b.pdf", "1500000000")):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+        plot_certified_accuracy([worked], tmp_path / name)
+    assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+
+
+def test_a_full_disk_leaves_the_old_figure(
+    tmp_path: Path, worked: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plot_certified_accuracy([worked], tmp_path / "f.png")
+    before = (tmp_path / "f.png").read_bytes()
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(UserError, match=r"f\.png: the disk is full"):
+        plot_certified_accuracy(family(worked, "r"), tmp_path / "f.png")
+    assert (tmp_path / "f.png").read_bytes() == before
+    assert [item.name for item in tmp_path.iterdir() if "part" in item.name] == []
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path, worked: Log) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot write .*f\.png: "):
+        plot_certified_accuracy([worked], tmp_path / "file" / "f.png")
+
+
+@pytest.mark.parametrize(
+    ("norm", "label"), [("l1", "radius (L1)"), ("l2", "radius (L2)"), ("linf", "radius (L-infinity)")]
+)
+def test_the_axis_says_the_norm(worked: Log, norm: str, label: str) -> None:
+    assert draw([replace(worked, norm=norm)]).axes[0].get_xlabel() == label
+
+
+def test_different_norms_are_refused(tmp_path: Path, worked: Log) -> None:
+    other = replace(worked, title="other", norm="l1")
+    with pytest.raises(UserError, match="worked has L2 radii, other has L1 radii"):
+        plot_certified_accuracy([worked, other], tmp_path / "f.png")
+    assert not (tmp_path / "f.png").exists()
 
 
 def test_one_path_and_any_case(tmp_path: Path, worked: Log) -> None:

@@ -9,7 +9,7 @@ from shieldwall.errors import UserError
 from shieldwall.results.logs import read_logs
 
 Write = Callable[..., Path]
-VOTES = ["mme", "zebra", "member-10", "we", "member-2", "apple", "member-1"]
+VOTES = ["we-sween", "eas", "mme", "zebra", "member-10", "we", "member-2", "apple", "member-1"]
 
 
 def test_order_and_titles_of_a_run(tmp_path: Path, write_run: Write) -> None:
@@ -21,12 +21,14 @@ def test_order_and_titles_of_a_run(tmp_path: Path, write_run: Write) -> None:
         "digits member 10",
         "digits WE",
         "digits MME",
+        "digits EAS",
         "digits apple",
+        "digits we-sween",
         "digits zebra",
     ]
     assert {log.run for log in logs} == {"digits"}
     assert [log.vote for log in logs][:4] == ["member-1", "member-2", "member-10", "we"]
-    assert [log.is_member for log in logs] == [True] * 3 + [False] * 4
+    assert [log.is_member for log in logs] == [True] * 3 + [False] * 6
 
 
 def test_any_mix_and_each_file_once(
@@ -64,9 +66,10 @@ def test_another_certificate_folder_of_the_same_run(
 
 
 def test_votes_in_a_folder_without_a_recipe_take_its_name(tmp_path: Path, write_ours: Write) -> None:
-    for vote in ("we", "member-1"):
+    for vote in ("eas", "we", "member-1"):
         write_ours(tmp_path / "copied" / f"{vote}.tsv", vote=vote)
-    assert [log.title for log in read_logs([tmp_path / "copied"])] == ["copied member 1", "copied WE"]
+    titles = [log.title for log in read_logs([tmp_path / "copied"])]
+    assert titles == ["copied member 1", "copied WE", "copied EAS"]
 
 
 def test_a_recipe_without_a_name_leaves_the_folder_s(tmp_path: Path, write_run: Write) -> None:

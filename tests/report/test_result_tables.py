@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 
@@ -75,6 +76,42 @@ def test_a_lone_log_has_nothing_bold(worked: Log) -> None:
 def test_what_differs_is_not_said_for_all(pair: list[Log]) -> None:
     pair[1] = replace(pair[1], sigma=0.5, n=None)
     assert as_markdown(pair).endswith("6 inputs, alpha = 0.001\n")
+
+
+@pytest.mark.parametrize(
+    ("norm", "title"), [("l1", "by L1 radius"), ("l2", "by L2 radius"), ("linf", "by L-infinity radius")]
+)
+def test_the_title_says_the_norm(pair: list[Log], norm: str, title: str) -> None:
+    logs = [replace(log, norm=norm) for log in pair]
+    assert as_markdown(logs).startswith(f"certified accuracy in %, {title}\n")
+    assert rendered(logs).startswith(f"certified accuracy in %, {title}\n")
+
+
+@pytest.mark.parametrize("show", [table, as_markdown])
+def test_different_norms_are_refused(pair: list[Log], show: Callable[[list[Log]], object]) -> None:
+    other = replace(pair[1], title="digits (linf) MME", norm="linf")
+    with pytest.raises(UserError) as refusal:
+        show([pair[0], pair[1], other])
+    assert str(refusal.value) == (
+        "radii of different norms do not compare: digits WE has L2 radii, "
+        "digits (linf) MME has L-infinity radii; show one norm at a time"
+    )
+
+
+def test_small_radii_keep_their_digits(pair: list[Log]) -> None:
+    logs = [replace(log, radius=log.radius / 1000, norm="linf") for log in pair]
+    assert as_markdown(logs).splitlines()[2:6] == [
+        "|  | clean 0.00 | 0.00025 | 0.0005 | 0.00075 | 0.001 | ACR | abst. % | inputs |",
+        "| :-- | --: | --: | --: | --: | --: | --: | --: | --: |",
+        "| digits WE | **66.7** | 50.0 | 33.3 | 16.7 | **16.7** | **0.000317** | 16.7 | 6 |",
+        "| digits [MME] | 50.0 | 50.0 | 33.3 | 16.7 | 0.0 | 0.000267 | 0.0 | 6 |",
+    ]
+    assert "| 0.00392 | 0.0157 |" in as_markdown(logs, [1 / 255, 4 / 255])
+
+
+def test_nothing_certified_has_a_table(worked: Log) -> None:
+    nothing = replace(worked, radius=np.zeros(6), norm="linf")
+    assert "| 0.000 |" in as_markdown([nothing])
 
 
 @pytest.mark.parametrize("field", ["idx", "label"])

@@ -1,15 +1,17 @@
 """The text of a results table, before it is drawn in one form or another."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from shieldwall.errors import UserError
+from shieldwall.report.norms import shared_norm
 from shieldwall.results.logs import Log
 from shieldwall.results.metrics import default_radii, summary
 
-ABOUT = "certified accuracy in %, by L2 radius"
+_SHOWN_DIGITS, _MOST_DECIMALS = 3, 9
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,15 @@ class Column:
     best: list[bool]
 
 
-def columns(logs: Sequence[Log], radii: Sequence[float] | None = None) -> list[Column]:
-    """The columns after the title; that of radius 0 comes first, always, and is headed "clean"."""
+def about(logs: Sequence[Log]) -> str:
+    """What the table shows; logs that no table can show are refused."""
     if not logs:
         raise UserError("there are no logs to show")
+    return f"certified accuracy in %, by {shared_norm(logs)} radius"
+
+
+def columns(logs: Sequence[Log], radii: Sequence[float] | None = None) -> list[Column]:
+    """The columns after the title; that of radius 0 comes first, always, and is headed "clean"."""
     at = np.unique(np.append(0.0, default_radii(logs) if radii is None else radii)).tolist()
     lines = [summary(log, at) for log in logs]
 
@@ -34,30 +41,10 @@ def columns(logs: Sequence[Log], radii: Sequence[float] | None = None) -> list[C
             _ranked(("" if r else "clean", _radius(r)), [_percent(accuracy) for accuracy in accuracies])
             for r, accuracies in zip(at, by_radius, strict=True)
         ),
-        _ranked(("", "ACR"), [f"{line.average_certified_radius:.3f}" for line in lines]),
+        _ranked(("", "ACR"), _average_radii([line.average_certified_radius for line in lines])),
         _plain(("abst.", "%"), [_percent(line.abstention_rate) for line in lines]),
         _plain(("", "inputs"), [str(line.inputs) for line in lines]),
     ]
-
-
-def notes(logs: Sequence[Log]) -> list[str]:
-    """What holds for all of the logs, and a warning where they cannot be compared."""
-    facts = [
-        _shared([len(log.idx) for log in logs], "{:,} inputs"),
-        _shared([log.n for log in logs], "n = {:,}"),
-        _shared([log.alpha for log in logs], "alpha = {:g}"),
-        _shared([log.sigma for log in logs], "sigma = {:g}"),
-    ]
-    said = [", ".join(fact for fact in facts if fact)]
-    inputs = {frozenset(zip(log.idx.tolist(), log.label.tolist(), strict=True)) for log in logs}
-    if len(inputs) > 1:
-        said.append("warning: the inputs differ from log to log, so the rows do not compare")
-    return [line for line in said if line]
-
-
-def _shared(values: Sequence[float | None], form: str) -> str:
-    first = values[0]
-    return form.format(first) if first is not None and all(value == first for value in values) else ""
 
 
 def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
@@ -75,6 +62,17 @@ def _percent(fraction: float) -> str:
 
 
 def _radius(r: float) -> str:
-    """At least two decimals, at most four."""
-    whole, decimals = f"{r:.4f}".split(".")
+    """At least two decimals; at most four, or as many as three digits take."""
+    whole, decimals = f"{r:.{max(4, _decimals(r))}f}".split(".")
     return f"{whole}.{decimals.rstrip('0'):0<2}"
+
+
+def _average_radii(found: list[float]) -> list[str]:
+    """Three decimals, or as many as three digits of the largest take."""
+    decimals = max(_SHOWN_DIGITS, _decimals(max(found)))
+    return [f"{one:.{decimals}f}" for one in found]
+
+
+def _decimals(value: float) -> int:
+    """How many _SHOWN_DIGITS digits take, counted from the first that is not 0."""
+    return min(_MOST_DECIMALS, _SHOWN_DIGITS - 1 - math.floor(math.log10(value))) if value else 0

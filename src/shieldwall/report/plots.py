@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from shieldwall.errors import UserError
 from shieldwall.report.legends import legend_place
+from shieldwall.report.norms import shared_norm
 from shieldwall.report.styles import styles
 from shieldwall.results.logs import Log
 from shieldwall.results.metrics import curve
@@ -38,10 +40,26 @@ def plot_certified_accuracy(
             )
     if not logs:
         raise UserError("there are no logs to draw")
+    # Not at the top: files brings torch, and a table needs none.
+    from shieldwall.files import disk_errors, write_atomic
+
     figure = draw(logs, radii)
-    for target in targets:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, dpi=160, metadata=_METADATA[target.suffix.lower()])
+    rendered = [(target, _rendered(figure, target.suffix.lower())) for target in targets]
+    for target, content in rendered:
+        with disk_errors(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(target, content)
+
+
+def _rendered(figure: "Figure", suffix: str) -> bytes:
+    """The bytes of a file of this kind, the same for the same figure."""
+    from matplotlib import rc_context
+
+    content = BytesIO()
+    # 42 embeds TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
+    with rc_context({"pdf.fonttype": 42}):
+        figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=_METADATA[suffix])
+    return content.getvalue()
 
 
 def draw(logs: Sequence[Log], radii: Sequence[float] | None = None) -> "Figure":
@@ -49,6 +67,7 @@ def draw(logs: Sequence[Log], radii: Sequence[float] | None = None) -> "Figure":
     # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
     from matplotlib.figure import Figure
 
+    norm = shared_norm(logs)
     figure = Figure(figsize=(6.4, 4.0), layout="constrained", facecolor="white")
     axes = figure.add_subplot(facecolor="white")
     curves = [curve(log) for log in logs]
@@ -66,7 +85,7 @@ def draw(logs: Sequence[Log], radii: Sequence[float] | None = None) -> "Figure":
     right = 1.03 * right or 1.0
     best = max(float(accuracy[0]) for _, accuracy in curves)
     top = min(1.02, math.ceil(10 * best + 0.5) / 10) if best else 1.0
-    axes.set(xlim=(0, right), ylim=(0, top), xlabel="radius (L2)", ylabel="certified accuracy")
+    axes.set(xlim=(0, right), ylim=(0, top), xlabel=f"radius ({norm})", ylabel="certified accuracy")
     axes.grid(color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

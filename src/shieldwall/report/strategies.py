@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 ROWS_SHOWN = 20
 VERDICTS = ("EBS", "EAS", "open", "premises fail")
-_SHOWN_ESTIMATES = ("p", "p_ab", "p_min", "delta", "threshold")
+_ESTIMATES = ("p", "p_ab", "p_min", "delta", "threshold")
+_LEFT_OUT_FIRST = (("p_ab", "p_min", "delta"), ("pair",), ("larger",))
+"""Columns of a table that is too wide: what only explains the threshold, then what follows from others."""
+_SAID = {"n": "n = {:,}", "alpha": "alpha = {:g}", "noise": "{}"}
+"""The settings that a reader of radii asks for."""
+_GAP = 2
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Comparison:
     mme: Certified
     eas: Certified
     pairs: Mapping[str, Pair] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """What the certificates were made with, by name: n0, n, alpha, ..."""
 
     def __post_init__(self) -> None:
         certified = [self.we, self.mme, self.eas, *(c for p in self.pairs.values() for c in (p.ebs, p.eas))]
@@ -114,27 +121,38 @@ def summary(comparison: Comparison) -> Summary:
     )
 
 
-def table(comparison: Comparison, *, all_rows: bool = False) -> Table:
-    """A line for every input and pair, for a terminal: the first 20 inputs, or all.
+def table(comparison: Comparison, *, all_rows: bool = False, width: int | None = None) -> Table:
+    """A line for every input, for a terminal: the first 20 inputs, or all.
 
-    To print one that may be wider than the terminal, give `crop=False` to rich's `print`.
+    It shows the corollary's quantities if there is one pair, and verdicts alone if there are several. What
+    can be missed most easily is left out as long as it is wider than `width`. To print one that may be
+    wider than the terminal all the same, give `crop=False` to rich's `print`.
     """
     inputs = len(comparison.idx)
-    shown = inputs if all_rows else min(inputs, ROWS_SHOWN)
-    drawn = _table("certified radius around the truth", ["idx", "truth", *comparison.strategies, "larger"])
-    if comparison.pairs:
-        for heading in ("pair", *_SHOWN_ESTIMATES, "verdict"):
-            drawn.add_column(heading, justify="right", no_wrap=True)
+    rows = range(inputs if all_rows else min(inputs, ROWS_SHOWN))
     larger = _larger(comparison)
-    for k in range(shown):
-        radii = [_radius(found, comparison.truth, k) for found in comparison.strategies.values()]
-        start = [str(comparison.idx[k]), str(comparison.truth[k]), *radii, larger[k]]
-        for row, (name, pair) in enumerate(comparison.pairs.items()):
-            numbers = [f"{getattr(pair.estimates, one)[k]:.3f}" for one in _SHOWN_ESTIMATES]
-            drawn.add_row(*([""] * len(start) if row else start), name, *numbers, pair.estimates.verdict[k])
-        if not comparison.pairs:
-            drawn.add_row(*start)
-    drawn.caption = Text("" if shown == inputs else f"the first {shown} of {inputs:,} inputs")
+    columns = {
+        "idx": [str(comparison.idx[k]) for k in rows],
+        "truth": [str(comparison.truth[k]) for k in rows],
+        **{
+            name: [_radius(found, comparison.truth, k) for k in rows]
+            for name, found in comparison.strategies.items()
+        },
+        "larger": [larger[k] for k in rows],
+        **_pair_columns(comparison.pairs, rows),
+    }
+    for least in _LEFT_OUT_FIRST:
+        if width is not None and _width(columns) > width:
+            columns = {heading: cells for heading, cells in columns.items() if heading not in least}
+    several = len(comparison.pairs) > 1
+    title = "certified radius around the truth" + (", and verdict on each pair" if several else "")
+    drawn = _table(title, list(columns))
+    for row in zip(*columns.values(), strict=True):
+        drawn.add_row(*row)
+    said = [] if len(rows) == inputs else [f"the first {len(rows)} of {inputs:,} inputs"]
+    if several:
+        said.append("- abstains; of a pair: the corollary's premises fail")
+    drawn.caption = Text("\n".join(said))
     return drawn
 
 
@@ -148,7 +166,7 @@ def summary_tables(comparison: Comparison) -> list[Table]:
             name, f"{line.mean_radius:.3f}", f"{line.average_certified_radius:.3f}",
             _percent(line.abstention_rate), *against,
         )  # fmt: skip
-    strategies.caption = Text(f"{found.inputs:,} inputs")
+    strategies.caption = Text(", ".join([f"{found.inputs:,} inputs", *_said(comparison.settings)]))
     if not found.pairs:
         return [strategies]
     verdicts = _table("inputs by the corollary's verdict on a pair", ["pair", *VERDICTS, "radii agree"])
@@ -159,7 +177,10 @@ def summary_tables(comparison: Comparison) -> list[Table]:
 
 
 def as_tsv(comparison: Comparison) -> str:
-    """Every input on a line, tab-separated, numbers at full precision; a pair's columns end in its name."""
+    """Every input on a line, tab-separated, numbers at full precision.
+
+    A pair's columns end in its name; the last columns are the settings.
+    """
     return "".join("\t".join(row) + "\n" for row in _tsv_rows(comparison))
 
 
@@ -173,10 +194,11 @@ def _tsv_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
         of_pair = {
             "EBS_predict": pair.ebs.labels, "EBS_radius": pair.ebs.radii, "EBS_estimate": found.r_ebs,
             "EAS_predict": pair.eas.labels, "EAS_radius": pair.eas.radii, "EAS_estimate": found.r_eas,
-            **{quantity: getattr(found, quantity) for quantity in _SHOWN_ESTIMATES},
+            **{quantity: getattr(found, quantity) for quantity in _ESTIMATES},
             "p_low": found.p_interval[:, 0], "p_high": found.p_interval[:, 1], "verdict": found.verdict,
         }  # fmt: skip
         columns |= {f"{column}_{name}": values for column, values in of_pair.items()}
+    columns |= {name: np.full(len(comparison.idx), str(value)) for name, value in comparison.settings.items()}
     yield tuple(columns)
     # tolist() makes Python numbers, whose str is the shortest text that reads back as the same number.
     yield from zip(*(map(str, values.tolist()) for values in columns.values()), strict=True)
@@ -213,6 +235,34 @@ def _radius(found: Certified, truth: NDArray[np.int64], k: int) -> str:
     if found.labels[k] == ABSTAIN:
         return "-"
     return f"{found.radii[k]:.3f}" if found.labels[k] == truth[k] else "wrong"
+
+
+def _pair_columns(pairs: Mapping[str, Pair], rows: range) -> dict[str, list[str]]:
+    if len(pairs) != 1:
+        verdicts = {name: pair.estimates.verdict.tolist() for name, pair in pairs.items()}
+        return {
+            name: ["-" if found[k] == "premises fail" else found[k] for k in rows]
+            for name, found in verdicts.items()
+        }
+    [(name, pair)] = pairs.items()
+    estimates = {one: getattr(pair.estimates, one) for one in _ESTIMATES}
+    return {
+        "pair": [name for _ in rows],
+        **{one: [_or_dash(found[k]) for k in rows] for one, found in estimates.items()},
+        "verdict": [str(pair.estimates.verdict[k]) for k in rows],
+    }
+
+
+def _width(columns: Mapping[str, list[str]]) -> int:
+    return sum(max(map(len, (heading, *cells))) + _GAP for heading, cells in columns.items()) - _GAP
+
+
+def _said(settings: Mapping[str, object]) -> list[str]:
+    return [form.format(settings[name]) for name, form in _SAID.items() if name in settings]
+
+
+def _or_dash(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _percent(fraction: float) -> str:

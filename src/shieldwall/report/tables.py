@@ -8,7 +8,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from shieldwall.report.cells import ABOUT, columns, notes
+from shieldwall.report.cells import about, columns
+from shieldwall.report.notes import notes
 from shieldwall.results.logs import Log
 
 _GAP = 2
@@ -34,9 +35,9 @@ def table(logs: Sequence[Log], radii: Sequence[float] | None = None) -> Table:
 
     To print one that may be wider than the terminal, give `crop=False` to rich's `print`.
     """
-    shown = columns(logs, radii)
+    title, shown = about(logs), columns(logs, radii)
     drawn = _Table(
-        title=Text(ABOUT),
+        title=Text(title),
         caption=Text("\n".join(notes(logs))),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -58,7 +59,7 @@ def table(logs: Sequence[Log], radii: Sequence[float] | None = None) -> Table:
 
 def as_markdown(logs: Sequence[Log], radii: Sequence[float] | None = None) -> str:
     """The same table in Markdown, its title above it and its notes below."""
-    shown = columns(logs, radii)
+    title, shown = about(logs), columns(logs, radii)
     lines = [
         ["", *(" ".join(column.heading).strip() for column in shown)],
         [":--", *("--:" for _ in shown)],
@@ -67,4 +68,4 @@ def as_markdown(logs: Sequence[Log], radii: Sequence[float] | None = None) -> st
         cells = (f"**{column.cells[k]}**" if column.best[k] else column.cells[k] for column in shown)
         lines.append([log.title.replace("|", "\\|"), *cells])
     rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n\n".join([ABOUT, rows, *notes(logs)]) + "\n"
+    return "\n\n".join([title, rows, *notes(logs)]) + "\n"

@@ -15,7 +15,10 @@ from shieldwall.errors import UserError
 from shieldwall.results.logs import ABSTAIN, Log
 
 Floats = NDArray[np.float64]
-_MOST_RADII = 11
+_LEAST_RADII, _MOST_RADII = 5, 11
+_LEAST_RADIUS = 1e-7
+"""Below it, nothing is certified to speak of."""
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -80,17 +83,27 @@ def summary(log: Log, radii: Sequence[float]) -> Summary:
 def default_radii(logs: Sequence[Log]) -> Floats:
     """Round radii for a table: multiples of a step from 0 to the largest certified radius.
 
-    The step is 0.25, doubled until there are at most 11 radii; where the largest radius is
-    below 0.5 it is 0.1, below 0.4 it is 0.05, and the radii go to 0.2 at least: so 5 to 8 of them.
+    The step is the largest of 1, 2.5 and 5 times a power of ten that gives at least 5 radii: so 5 to 10 of
+    them. L2 radii keep to the field's grid: from 0.5 on the step is 0.25, doubled until there are at most
+    11 radii, and below it they go to 0.2 at least.
     """
     largest = max((float(log.radius[log.correct].max(initial=0.0)) for log in logs), default=0.0)
-    if largest < 0.5:
-        step, largest = (0.1 if largest >= 0.4 else 0.05), max(largest, 0.2)
-    else:
+    is_l2 = all(log.norm == "l2" for log in logs)
+    if is_l2 or largest < _LEAST_RADIUS:
+        largest = max(largest, 0.2)
+    if is_l2 and largest >= 0.5:
         step = 0.25
         while largest >= _MOST_RADII * step:
             step *= 2
+    else:
+        step = _round_step(largest / (_LEAST_RADII - 1))
     # 0.15 / 0.05 is 2.9999999999999996 and 3 * 0.05 is 0.15000000000000002: without the slack
     # and the rounding, an input certified at just 0.15 would not count at 0.15.
-    count = math.floor(largest / step + 1e-9)
-    return np.round(np.arange(count + 1) * step, 10)
+    count = math.floor(largest / step + _SLACK)
+    return np.array([float(f"{k * step:.10g}") for k in range(count + 1)])
+
+
+def _round_step(most: float) -> float:
+    """The largest of 1, 2.5 and 5 times a power of ten that is at most `most`."""
+    power = math.floor(math.log10(most) + _SLACK)
+    return max(step for step in (10.0**power * m for m in (1, 2.5, 5)) if step <= most * (1 + _SLACK))

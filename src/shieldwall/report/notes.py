@@ -1,0 +1,74 @@
+"""What is said below a table: how its numbers were made, and where they do not compare."""
+
+from collections.abc import Callable, Sequence
+
+from shieldwall.results.logs import Log
+
+_NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
+_BOUNDS_OF_MEMBERS = {"after-smoothing": "one-sided", "after-smoothing-two-sided": "two-sided"}
+"""Ensemble-after-smoothing bounds every member by itself, in one of these ways."""
+
+
+def notes(logs: Sequence[Log]) -> list[str]:
+    """What holds for all of the logs, and a warning where they cannot be compared."""
+    said = [", ".join(shared for fact in _FACTS if (shared := _shared([fact(log) for log in logs])))]
+    inputs = {frozenset(zip(log.idx.tolist(), log.label.tolist(), strict=True)) for log in logs}
+    if len(inputs) > 1:
+        said.append("warning: the inputs differ from log to log, so the rows do not compare")
+    return [line for line in said if line]
+
+
+def _shared(texts: Sequence[str]) -> str:
+    return texts[0] if len(set(texts)) == 1 else ""
+
+
+def _inputs(log: Log) -> str:
+    return f"{len(log.idx):,} inputs"
+
+
+def _draws(log: Log) -> str:
+    if log.most_draws is not None:
+        return f"n up to {log.most_draws:,}"
+    return "" if log.n is None else f"n = {log.n:,}"
+
+
+def _mean_draws(log: Log) -> str:
+    vary = log.most_draws is not None or log.n is None
+    return f"{log.mean_draws:,.0f} draws on average" if vary and log.mean_draws is not None else ""
+
+
+def _alpha(log: Log) -> str:
+    return "" if log.alpha is None else f"alpha = {log.alpha:g}"
+
+
+def _sigma(log: Log) -> str:
+    return "" if log.sigma is None else f"sigma = {log.sigma:g}"
+
+
+def _noise(log: Log) -> str:
+    kind = (log.noise or "gaussian").partition("(")[0]
+    if log.sigma is None and kind != "gaussian":
+        return f"noise {log.noise}"
+    return "" if kind == "gaussian" else f"{_NOISE.get(kind, kind)} noise"
+
+
+def _precision(log: Log) -> str:
+    return "" if log.precision in (None, "float32") else f"{log.precision}"
+
+
+def _bound(log: Log) -> str:
+    kind = _BOUNDS_OF_MEMBERS.get(log.bound or "", log.bound)
+    return "" if kind in (None, "one-sided") else f"{kind} bound"
+
+
+_FACTS: tuple[Callable[[Log], str], ...] = (
+    _inputs,
+    _draws,
+    _mean_draws,
+    _alpha,
+    _sigma,
+    _noise,
+    _precision,
+    _bound,
+)
+"""What a log was made with, in words; nothing where the log does not say, or where it is the usual."""

@@ -1,0 +1,121 @@
+"""Where certification logs are, in what order, and what they are called.
+
+runs/digits/certificates/member-1.tsv   digits member 1    of a run: its name, then the vote's
+other/sigma_0.25                        sigma_0.25         on its own: the file's name
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from shieldwall.errors import UserError
+
+FOLDER = "certificates"
+_MEMBER = re.compile(r"member-(\d+)")
+_ENSEMBLES = {"we": "WE", "mme": "MME", "eas": "EAS"}
+
+
+class Name(NamedTuple):
+    title: str
+    run: str
+    vote: str
+
+
+def is_member(vote: str) -> bool:
+    """Whether a vote is a single member of an ensemble."""
+    return _MEMBER.fullmatch(vote) is not None
+
+
+def log_files(path: Path) -> list[Path]:
+    """The logs of a run folder or a certificate folder in the order of a table, or the one log."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise UserError(f"{path}: there is no such file or folder")
+    run = path.parent if path.name == FOLDER else path
+    is_run = (run / "recipe.yaml").exists() or (run / FOLDER).is_dir()
+    files = sorted((run / FOLDER if is_run else path).glob("*.tsv"), key=_order)
+    if not files and is_run:
+        raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
+    if not files:
+        raise UserError(f"{path}: this is no run folder and there are no certificates (*.tsv) in it")
+    return files
+
+
+def name_of(path: Path, vote: str | None) -> Name:
+    """What a log is called; `vote` is what the file itself says, for a file that is not called by a vote."""
+    stem = _stem(path)
+    vote = stem if _is_vote(stem) else vote or stem
+    folder = _run_folder(path)
+    if folder is None:
+        return Name(stem, stem, vote)
+    run = _recipe_name(folder)
+    return Name(f"{run} {_spoken(stem)}", run, vote)
+
+
+def runs_told_apart(logs: Sequence[tuple[str, Path]]) -> list[str]:
+    """The run of each log from (run, path), runs that share a name told apart by their folders' names."""
+    homes: dict[str, set[Path]] = defaultdict(set)
+    for run, path in logs:
+        homes[run].add(_home(path))
+    return [
+        f"{run} ({_shortest(_home(path), homes[run])})" if len(homes[run]) > 1 else run for run, path in logs
+    ]
+
+
+def _order(path: Path) -> tuple[int, int, str]:
+    stem = _stem(path)
+    if member := _MEMBER.fullmatch(stem):
+        return 0, int(member[1]), stem
+    return 1, [*_ENSEMBLES, stem].index(stem), stem
+
+
+def _stem(path: Path) -> str:
+    # Not Path.stem: other tools name their logs "sigma_0.25", without a suffix.
+    return path.name.removesuffix(".tsv")
+
+
+def _is_vote(stem: str) -> bool:
+    return stem in _ENSEMBLES or is_member(stem)
+
+
+def _spoken(stem: str) -> str:
+    member = _MEMBER.fullmatch(stem)
+    return f"member {member[1]}" if member else _ENSEMBLES.get(stem, stem)
+
+
+def _run_folder(path: Path) -> Path | None:
+    """The run that a log is of, or None where it stands alone."""
+    folder = path.parent.resolve()
+    if folder.name == FOLDER or (folder.parent / "recipe.yaml").is_file():
+        return folder.parent
+    return folder if _is_vote(_stem(path)) else None
+
+
+def _home(path: Path) -> Path:
+    """The folder that tells a log from those of the same name, votes of one certification sharing it."""
+    folder = path.parent.resolve()
+    return folder.parent if folder.name == FOLDER else folder
+
+
+def _shortest(home: Path, homes: set[Path]) -> str:
+    """As much of the end of a path as tells all of them apart."""
+    depth = 1
+    while len({one.parts[-depth:] for one in homes}) < len(homes):
+        depth += 1
+    return "/".join(home.parts[-depth:])
+
+
+def _recipe_name(run: Path) -> str:
+    recipe = run / "recipe.yaml"
+    if not recipe.is_file():
+        return run.name
+    try:
+        content = yaml.safe_load(recipe.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"{recipe}: this is not YAML: {' '.join(str(error).split())}") from None
+    return str(content["name"]) if isinstance(content, dict) and "name" in content else run.name
