@@ -1,0 +1,99 @@
+"""Fewer draws for the same table: certification that stops once each radius is decided, against fixed draws.
+
+    python benchmarks/adaptive.py RUN... [--radii 0,0.25,...] [--n 100000] [--every 20] [--limit 500]
+
+Each trained run is certified twice, with n draws for every input and with `--radii`, in one pass over all
+votes and, if asked for, over WE alone. The table gives the draws of the second as a share of n, and for each
+vote the certified accuracy it loses, in points, at the worst radius and on average.
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from shieldwall import data
+from shieldwall.ensembles import named, standard
+from shieldwall.results.environment import commit, device_name
+from shieldwall.results.run import Run
+from shieldwall.smoothing.build import engine_for
+from shieldwall.smoothing.certificates import Certificates
+from shieldwall.smoothing.plan import Plan
+from shieldwall.stages.common import choose_device, load_members, noise_of
+
+RADII = tuple(0.25 * k for k in range(11))
+
+
+def certified(
+    run: Run, votes: list[str], plan: Plan, indices: range, options: argparse.Namespace
+) -> tuple[list[Certificates], torch.Tensor]:
+    """The certificates of each vote, and the true labels."""
+    device = choose_device(options.device)
+    dataset = data.load(run.recipe.data, options.data_dir)
+    members = load_members(run, dataset, device)
+    chosen = [named(vote, len(members)) for vote in votes]
+    engine = engine_for(
+        members, chosen, plan.noise, plan.n0, plan.stopping, shape=dataset.shape, device=device,
+        seed=plan.seed, precision=options.precision, compile=options.compile,
+    )  # fmt: skip
+    images = ((index, dataset.test.images([index])[0]) for index in indices)
+    by_input = [plan.certificates(one.index, one.selection, one.counts) for one in engine.counts(images)]
+    joined = [Certificates.joined([one[v : v + 1] for one in by_input]) for v in range(len(votes))]
+    return joined, dataset.test.labels[list(indices)]
+
+
+def accuracies(found: Certificates, labels: torch.Tensor, radii: tuple[float, ...]) -> np.ndarray:
+    correct = (found.labels == labels).numpy()
+    return np.array([100 * (correct & (found.radii.numpy() >= r)).mean() for r in radii])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--radii", default=",".join(map(str, RADII)))
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--alpha", type=float, default=0.001)
+    parser.add_argument("--every", type=int, default=20)
+    parser.add_argument("--limit", type=int, default=None)
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--data-dir", type=Path, default=None)
+    options = parser.parse_args()
+    radii = tuple(float(part) for part in options.radii.split(","))
+    where = device_name(choose_device(options.device))
+    print(f"{where}, torch {torch.__version__}, commit {commit() or 'unknown'}")
+    print(f"n = {options.n:,}, alpha = {options.alpha}, {options.precision}, radii {options.radii}\n")
+    print("| run | inputs | stops when | draws, % of n | vote: worst and mean difference in points |")
+    print("| --- | ---: | --- | ---: | --- |", flush=True)
+    for path in options.runs:
+        run = Run(path)
+        test = data.load(run.recipe.data, options.data_dir).test
+        indices = range(0, len(test), options.every)[: options.limit]
+        size = math.prod(test.images([0]).shape)
+        settings = {"n": options.n, "alpha": options.alpha, "seed": run.recipe.seed}
+        fixed = Plan(noise_of(run.recipe), size, **settings)
+        stopping = Plan(noise_of(run.recipe), size, radii=radii, **settings)
+        names = [vote.name for vote in standard(run.recipe.members)]
+        reference, labels = certified(run, names, fixed, indices, options)
+        expected = {name: accuracies(one, labels, radii) for name, one in zip(names, reference, strict=True)}
+        for what, votes in (("all votes are decided", names), ("WE is decided", ["we"])):
+            found, _ = certified(run, votes, stopping, indices, options)
+            share = float(found[0].n.double().mean()) / options.n
+            lost = {
+                name: accuracies(one, labels, radii) - expected[name]
+                for name, one in zip(votes, found, strict=True)
+            }
+            cells = [
+                f"{name} {diff[abs(diff).argmax()]:+.2f}, {diff.mean():+.2f}" for name, diff in lost.items()
+            ]
+            print(
+                f"| {run.recipe.name} | {len(indices)} | {what} | {100 * share:.1f} | {'; '.join(cells)} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
