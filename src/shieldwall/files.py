@@ -5,10 +5,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from shieldwall.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 @contextmanager
@@ -38,7 +40,7 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def save_tensors(
-    path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+    path: Path, tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write tensors as safetensors, atomically."""
     from safetensors.torch import save
@@ -47,7 +49,7 @@ def save_tensors(
     write_atomic(path, save(ready, dict(metadata or {})))
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def load_tensors(path: Path) -> "tuple[dict[str, Tensor], dict[str, str]]":
     """Tensors and metadata of a safetensors file; a damaged one is named."""
     from safetensors import SafetensorError, safe_open
 
@@ -60,7 +62,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise UserError(f"{path} is truncated or corrupt, not a whole safetensors file ({error})") from error
 
 
-def load_weights(member: nn.Module, state: dict[str, Tensor], path: Path) -> None:
+def load_weights(member: "nn.Module", state: "dict[str, Tensor]", path: Path) -> None:
     """Load a member's weights, or say in one line why they are not this member's."""
     try:
         member.load_state_dict(state)

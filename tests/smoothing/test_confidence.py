@@ -96,8 +96,8 @@ def test_randomized_takes_one_u_per_input_or_one_for_all() -> None:
 def test_sequential_is_the_sequence_before_n_and_clopper_pearson_at_n() -> None:
     counts = np.array([[30, 10], [70, 30], [0, 100], [5, 0]])
     p_lower, p_upper = Sequential(100)(np.zeros(4, dtype=np.int64), counts, 0.05)
-    assert p_lower[1:3].tolist() == clopper_pearson_lower([70, 0], 100, 0.025).tolist()
-    assert p_lower[[0, 3]].tolist() == sequence_lower([30, 5], [40, 5], 0.025).tolist()
+    assert p_lower[1:3].tolist() == clopper_pearson_lower([70, 0], 100, 0.04).tolist()
+    assert p_lower[[0, 3]].tolist() == sequence_lower([30, 5], [40, 5], (1 - 0.8) * 0.05).tolist()
     assert p_upper.tolist() == (1 - p_lower).tolist()
     with pytest.raises(UserError, match=r"sequential\(99\) was planned for 99 draws; given: 100"):
         Sequential(99)(np.zeros(4, dtype=np.int64), counts, 0.05)

@@ -10,7 +10,7 @@ from scipy.stats import binom, hypergeom, norm
 
 from shieldwall import UserError
 from shieldwall.smoothing.bounds import clopper_pearson_lower
-from shieldwall.smoothing.confidence import OneSided, Sequential, TwoSided
+from shieldwall.smoothing.confidence import LAST_LOOK, OneSided, Sequential, TwoSided
 from shieldwall.smoothing.noise import Gaussian, Laplace, Noise, Uniform
 from shieldwall.smoothing.stopping import AtRadii, FixedDraws, Stopping, Within
 
@@ -108,7 +108,7 @@ def test_every_decision_is_the_one_of_the_certificate(noise: Noise, alpha: float
     """All (t, S) against the certificate's own radius, to the last bit, and scipy's hypergeometric."""
     n, give_up = 700, 0.1
     rule = AtRadii(RADII, noise, n, alpha, give_up)
-    final = radii_of(noise, clopper_pearson_lower(np.arange(n + 1), n, alpha / 2))
+    final = radii_of(noise, clopper_pearson_lower(np.arange(n + 1), n, LAST_LOOK * alpha))
     assert rule.looks()[-1] == n
     for t in [*rule.looks(), 77]:
         s = np.arange(t + 1)
@@ -168,7 +168,7 @@ def test_within_stops_when_no_draws_could_add_more(tolerance: float) -> None:
     p = norm.cdf(np.linspace(-1, 3.5, 3_000))
     s, draws, s_at_n = simulated(rule, p, seed=2)
     bound = rule.bound(np.zeros(len(s), dtype=np.int64), np.stack([s, draws - s], axis=-1), alpha)[0]
-    at_n = radii_of(noise, clopper_pearson_lower(s_at_n, n, alpha / 2))
+    at_n = radii_of(noise, clopper_pearson_lower(s_at_n, n, LAST_LOOK * alpha))
     assert binom.sf(60, len(p), 0.01) < 1e-6
     assert (at_n - radii_of(noise, bound) > tolerance).sum() <= 60
     assert draws[p < 0.35].max() < 2_000
@@ -179,7 +179,7 @@ def test_within_never_stops_while_more_draws_surely_help() -> None:
     """All successes so far: the rest may succeed too, and a certificate says so only when it is near."""
     noise, n, alpha = Gaussian(1.0), 20_000, 0.001
     rule = Within(0.1, noise, n, alpha)
-    best = noise.radius(clopper_pearson_lower(n, n, alpha / 2))
+    best = noise.radius(clopper_pearson_lower(n, n, LAST_LOOK * alpha))
     for t in rule.looks():
         now = noise.radius(p_lower(rule, np.array([t]), t, alpha))[0]
         assert settled(rule, np.array([t]), t)[0] == (best - now <= 0.1)

@@ -5,7 +5,11 @@ from collections.abc import Callable, Sequence
 from shieldwall.results.logs import Log
 
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
-_BOUNDS_OF_MEMBERS = {"after-smoothing": "one-sided", "after-smoothing-two-sided": "two-sided"}
+_BOUNDS_OF_MEMBERS = {
+    "after-smoothing": "one-sided",
+    "after-smoothing-two-sided": "two-sided",
+    "after-smoothing-sequential": "sequential",
+}
 """Ensemble-after-smoothing bounds every member by itself, in one of these ways."""
 
 
@@ -15,6 +19,10 @@ def notes(logs: Sequence[Log]) -> list[str]:
     inputs = {frozenset(zip(log.idx.tolist(), log.label.tolist(), strict=True)) for log in logs}
     if len(inputs) > 1:
         said.append("warning: the inputs differ from log to log, so the rows do not compare")
+    if any(log.most_draws is not None for log in logs):
+        said.append(
+            "sampling stopped early: a radius, and so the ACR, may be less than n draws would certify"
+        )
     return [line for line in said if line]
 
 

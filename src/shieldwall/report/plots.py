@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shieldwall.errors import UserError
+from shieldwall.files import disk_errors, write_atomic
 from shieldwall.report.legends import legend_place
 from shieldwall.report.norms import shared_norm
 from shieldwall.report.styles import styles
@@ -40,8 +41,6 @@ def plot_certified_accuracy(
             )
     if not logs:
         raise UserError("there are no logs to draw")
-    # Not at the top: files brings torch, and a table needs none.
-    from shieldwall.files import disk_errors, write_atomic
 
     figure = draw(logs, radii)
     rendered = [(target, _rendered(figure, target.suffix.lower())) for target in targets]

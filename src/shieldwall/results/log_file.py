@@ -138,7 +138,7 @@ class _Line:
         call = _CALL.fullmatch(text or "")
         if not call:
             return text, None
-        return call[1], self.whole("bound", call[2]) if call[1] == "sequential" else None
+        return call[1], self.whole("bound", call[2]) if call[1].endswith("sequential") else None
 
 
 def _lines(path: Path) -> tuple[list[str], list[str]]:

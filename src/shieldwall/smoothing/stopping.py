@@ -28,7 +28,15 @@ from shieldwall.smoothing.bounds import (
     clopper_pearson_upper,
     smallest_certifying_n,
 )
-from shieldwall.smoothing.confidence import Bound, Counts, Floats, OneSided, Sequential, successes_of
+from shieldwall.smoothing.confidence import (
+    LAST_LOOK,
+    Bound,
+    Counts,
+    Floats,
+    OneSided,
+    Sequential,
+    successes_of,
+)
 
 FIRST_LOOK = 40
 LOOK_RATIO = 1.2
@@ -170,7 +178,7 @@ class Within(Stopping):
         successes = successes_of(chosen, counts)
         now = _radius(self.noise, self.bound.lower(successes, draws, self.alpha))
         best = _radius(
-            self.noise, clopper_pearson_lower(self._most(successes, draws), self.n, self.alpha / 2)
+            self.noise, clopper_pearson_lower(self._most(successes, draws), self.n, LAST_LOOK * self.alpha)
         )
         return np.asarray((best - now <= self.tolerance) | (draws >= self.n))
 
@@ -225,9 +233,9 @@ def _most_that_lose(needed: int, t: int, n: int, level: float) -> int:
 
 def _check_plan(n: int, alpha: float, give_up: float) -> None:
     check_alpha(alpha)
-    if n < (smallest := smallest_certifying_n(alpha / 2)):
+    if n < (smallest := smallest_certifying_n(LAST_LOOK * alpha)):
         raise UserError(
-            f"n = {n} draws cannot certify at alpha = {alpha:g}, half of which is left for the last look; "
+            f"n = {n} draws cannot certify at alpha = {alpha:g}, of which the last look has {LAST_LOOK:g}; "
             f"the smallest n that can is {smallest}"
         )
     if not 0.0 < give_up < 1.0:

@@ -16,7 +16,7 @@ from torch import Tensor
 from shieldwall import data
 from shieldwall.data import Split
 from shieldwall.ensembles import Vote, named, standard
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, unknown
 from shieldwall.interruption import finishing_first
 from shieldwall.progress import progress_bar
 from shieldwall.recipes import Certification, Recipe
@@ -43,6 +43,7 @@ def certify_run(
     seed: int | None = None,
     to: str = "certificates",
     batch_size: int | None = None,
+    votes: Sequence[str] | None = None,
     bound: str = "one-sided",
     radii: Sequence[float] | None = None,
     tolerance: float | None = None,
@@ -57,7 +58,8 @@ def certify_run(
 
     `changes` replace fields of the recipe's certification where they are not None: n0, n, alpha,
     every, limit. `seed` names the draws; by default the recipe's. The other options are those of
-    `shieldwall.certify`; `exact_noise` draws integers (docs/certification.md).
+    `shieldwall.certify`; `votes` are names of votes or `eas`; `exact_noise` draws integers
+    (docs/certification.md).
 
     Started by torchrun, each process certifies its share of the inputs and the first one writes them all.
     """
@@ -75,22 +77,24 @@ def certify_run(
     dataset = data.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     tuned = run.tuned_weights()
-    votes = standard(len(members)) + [
+    every_vote = standard(len(members)) + [
         Vote(f"we-{method}", named("we", len(members), weights).scores) for method, weights in tuned.items()
     ]
+    wanted_votes, counted_votes = chosen_votes(votes, every_vote, len(members))
     plan = Plan(
         certification_noise(recipe, exact_noise), math.prod(dataset.shape),
         n0=which.n0, n=which.n, alpha=which.alpha, seed=recipe.seed if seed is None else seed,
         bound=bound, radii=radii, tolerance=tolerance, norm=norm, precision=precision,
     )  # fmt: skip
     engine = engine_for(
-        members, votes, plan.noise, plan.n0, plan.stopping,
+        members, counted_votes, plan.noise, plan.n0, plan.stopping,
         shape=dataset.shape, device=where, seed=plan.seed, batch_size=batch_size,
         precision=precision, compile=compile,
     )  # fmt: skip
     settings = {
         "data": recipe.data, "every": which.every, **plan.settings(),
-        **({"compiled": True} if compile else {}), "weights": run.weights_digest(),
+        **({"compiled": True} if compile else {}), **({"votes": wanted_votes} if votes else {}),
+        "weights": run.weights_digest(),
         **({"tuned": tuned} if tuned else {}),
     }  # fmt: skip
     wanted = wanted_inputs(which, len(dataset.test))
@@ -102,8 +106,7 @@ def certify_run(
             for _ in work(*world.agree(([], 0)), world, lambda: False):
                 pass
             return run
-        names = [*(vote.name for vote in votes), *([AFTER_SMOOTHING] if len(members) > 1 else [])]
-        with run.lock(), CertificateFolder(run.path / to, names, settings) as folder:
+        with run.lock(), CertificateFolder(run.path / to, wanted_votes, settings) as folder:
             left, done = world.agree((remaining(folder.done, wanted), len(folder.done)))
             if not left:
                 message = f"{folder.path}: all {len(wanted)} inputs are certified already"
@@ -114,7 +117,7 @@ def certify_run(
                 finishing_first(console, "the inputs in progress") as should_stop,
                 closing(work(left, done, world, should_stop)) as counts,
             ):
-                _write(counts, folder, plan, votes, len(members), dataset.test, len(wanted), console)
+                _write(counts, folder, plan, counted_votes, wanted_votes, dataset.test, len(wanted), console)
     return run
 
 
@@ -122,22 +125,23 @@ def _write(
     found: Iterable[Counted],
     folder: CertificateFolder,
     plan: Plan,
-    votes: Sequence[Vote],
-    members: int,
+    counted_votes: Sequence[Vote],
+    wanted_votes: Sequence[str],
     inputs: Split,
     total: int,
     console: Console,
 ) -> None:
     """Certificates from counts, into the folder as they come, with progress on the console."""
     began = last = time.perf_counter()
-    title = f"certifying {total} inputs, {len(votes)} votes"
+    title = f"certifying {total} inputs, {len(counted_votes)} vote{'s' * (len(counted_votes) > 1)}"
+    members = [k for k, vote in enumerate(counted_votes) if vote.name.startswith("member-")]
     draws = 0
     with progress_bar(console, title, total, len(folder.done)) as show:
         for done, one in enumerate(found, start=1):
             certificates = plan.certificates(one.index, one.selection, one.counts)
-            by_vote = {vote.name: certificates[k : k + 1] for k, vote in enumerate(votes)}
-            if members > 1:
-                by_vote[AFTER_SMOOTHING] = plan.after_smoothing(one.selection[:members], one.counts[:members])
+            by_vote = {vote.name: certificates[k : k + 1] for k, vote in enumerate(counted_votes)}
+            if AFTER_SMOOTHING in wanted_votes:
+                by_vote[AFTER_SMOOTHING] = plan.after_smoothing(one.selection[members], one.counts[members])
             now = time.perf_counter()
             folder.append(one.index, int(inputs.labels[one.index]), by_vote, now - last)
             last = now
@@ -146,6 +150,19 @@ def _write(
             if plan.is_sequential:
                 note += f", {1 - draws / (done * plan.n):.0%} of the draws saved"
             show(len(folder.done) + done, note)
+
+
+def chosen_votes(
+    asked: Sequence[str] | None, every_vote: Sequence[Vote], members: int
+) -> tuple[list[str], list[Vote]]:
+    """The names of those asked for, by default of all, and what is counted for them."""
+    names = [*(vote.name for vote in every_vote), *([AFTER_SMOOTHING] if members > 1 else [])]
+    wanted = list(dict.fromkeys(asked)) if asked else names
+    for name in wanted:
+        if name not in names:
+            raise unknown("vote", name, names)
+    of_after_smoothing = every_vote[:members] if AFTER_SMOOTHING in wanted else []
+    return wanted, [vote for vote in every_vote if vote.name in wanted or vote in of_after_smoothing]
 
 
 def one_image(inputs: Split, noise: Noise, index: int) -> Tensor:
