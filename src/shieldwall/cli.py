@@ -91,6 +91,9 @@ def certify_command(
     limit: Annotated[int | None, typer.Option(help="Certify at most so many inputs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")] = None,
     to: Annotated[str, typer.Option(help="Folder inside the run folder.")] = CERTIFICATES,
+    votes: Annotated[
+        str, typer.Option(help="Certify these only: member-1, ..., we, mme, eas; by default all.")
+    ] = "",
     radii: Annotated[
         str, typer.Option(help="Stop an input once these radii are decided, such as 0.25,0.5.")
     ] = "",
@@ -111,12 +114,12 @@ def certify_command(
         bool, typer.Option("--compile", help="Use torch.compile, which pays on a GPU in long runs.")
     ] = False,
     batch_size: Annotated[
-        int | None, typer.Option(help="Noisy copies at a time; changes the speed only.")
+        int | None, typer.Option(help="Noisy copies at a time; changes the speed, up to rounding.")
     ] = None,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
-    """Certify test inputs for every member, WE and MME in one pass.
+    """Certify test inputs for every member, WE and MME, and the ensemble after smoothing, in one pass.
 
     What is not given comes from the recipe. Called again after an interruption, it goes on with the
     next input and gives the same bytes as an uninterrupted run, but for the time column. What each
@@ -126,6 +129,7 @@ def certify_command(
 
     done = certify_run(
         run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
+        votes=[name.strip() for name in votes.split(",") if name.strip()],
         radii=numbers("--radii", radii) or None, tolerance=tolerance, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile,
         batch_size=batch_size, data_dir=data_dir, device=device, console=console,
@@ -164,6 +168,11 @@ def predict_command(
     vote: Annotated[str, typer.Option(help="we, mme, member-1, ...")] = "we",
     n: Annotated[int, typer.Option(help="Draws per input.")] = 1_000,
     alpha: Annotated[float, typer.Option(help="Probability, per input, of a wrong answer.")] = 0.001,
+    seed: Annotated[
+        int | None, typer.Option(help="Names the draws; keep it from those who choose the images.")
+    ] = None,
+    precision: Annotated[str, typer.Option(help="As given to `certify`.")] = "float32",
+    exact_noise: Annotated[bool, typer.Option("--exact-noise", help="As given to `certify`.")] = False,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
@@ -178,13 +187,50 @@ def predict_command(
     except ValueError as error:
         raise UserError(f"--index takes whole numbers such as 0,7,12; given: {index!r}") from error
     answers = predict_run(
-        run, images or [], indices=indices, vote=vote, n=n, alpha=alpha, data_dir=data_dir, device=device
-    )
+        run, images or [], indices=indices, vote=vote, n=n, alpha=alpha, seed=seed, precision=precision,
+        exact_noise=exact_noise, data_dir=data_dir, device=device,
+    )  # fmt: skip
     table = Table("input", "answer", "truth", f"votes of {n}", box=None, header_style="bold")
     for answer in answers:
         votes = ", ".join(f"{label}: {count}" for label, count in answer.votes)
         table.add_row(answer.source, answer.label or "abstains", answer.truth or "", votes)
     console.print(table)
+
+
+@app.command("strategies")
+def strategies_command(
+    run: RunFolder,
+    n0: Annotated[int | None, typer.Option(help="Draws that choose the class.")] = None,
+    n: Annotated[int | None, typer.Option(help="Draws that bound its probability.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Probability, per input, of a wrong certificate.")
+    ] = None,
+    every: Annotated[int | None, typer.Option(help="Compare at every so many test inputs.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Compare at most so many inputs.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")] = None,
+    all_rows: Annotated[
+        bool, typer.Option("--all", help="Show every input in the table, not the first 20.")
+    ] = False,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Compare smoothing an ensemble (EBS) with an ensemble of smoothed members (EAS), input by input.
+
+    What is not given comes from the recipe; the draws are those of `shieldwall certify`. For two members,
+    the paper's corollary says from frequencies which strategy has the larger radius. Every number goes to
+    `strategies.tsv` in the run folder, written at the end.
+    """
+    from shieldwall.report.strategies import summary_tables, table
+    from shieldwall.stages.strategies import FILE, compare_strategies
+
+    found = compare_strategies(
+        run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed,
+        data_dir=data_dir, device=device, console=console,
+    )  # fmt: skip
+    for shown in (table(found, all_rows=all_rows, width=console.width), *summary_tables(found)):
+        console.print(shown, crop=False)
+        console.print()
+    console.print(f"in full: {run / FILE}", soft_wrap=True)
 
 
 @app.command("report")

@@ -13,23 +13,34 @@ from rich.console import Console
 def finishing_first(console: Console, what: str) -> Iterator[Callable[[], bool]]:
     """Meanwhile the first Ctrl-C only answers the given question with yes: should the work end now?
 
-    Leaving the block after that raises KeyboardInterrupt.
+    Leaving the block after that raises KeyboardInterrupt. Where Ctrl-C is ignored, as in a shell's
+    background jobs, it still is.
     """
     asked = False
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    def tell() -> None:
         console.print(f"finishing {what}; Ctrl-C again stops at once", highlight=False, markup=False)
 
-    if threading.current_thread() is not threading.main_thread():
+    # A thread tells: what the signal interrupts may be holding the locks that printing takes.
+    teller = threading.Thread(target=tell, daemon=True)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        teller.start()
+
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
         yield lambda: False
         return
-    before = signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGINT, ask)
     try:
         yield lambda: asked
     finally:
         signal.signal(signal.SIGINT, before)
+        if asked:
+            teller.join()
     if asked:
         raise KeyboardInterrupt

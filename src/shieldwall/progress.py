@@ -15,6 +15,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -29,12 +30,18 @@ def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Ite
         yield _plain_lines(console, title, total, done)
         return
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)), TextColumn("left"),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
     )  # fmt: skip
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task(title, total=total, completed=done, note="")
-        yield lambda now, note: bar.update(task, completed=now, note=note)
+        task = bar.add_task(title, total=total, completed=done)
+
+        def show(now: int, note: str) -> None:
+            # The note has a line of its own: beside the rest there is no room for it in 80 columns.
+            bar.update(task, completed=now, description=f"{title}\n{note}".rstrip())
+
+        yield show
 
 
 def _plain_lines(console: Console, title: str, total: int, done: int) -> Show:

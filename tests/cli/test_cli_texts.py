@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from shieldwall import cli, recipes
 
-VERBS = ["train", "certify", "predict", "report", "data", "recipes", "demo"]
+VERBS = ["train", "certify", "predict", "strategies", "report", "data", "recipes", "demo"]
 
 
 def test_help_names_every_verb():

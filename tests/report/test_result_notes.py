@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shieldwall.report.notes import notes
+from shieldwall.report.notes import STOPPED_EARLY, notes
 from shieldwall.results.logs import Log, read_log
 
 Write = Callable[..., Path]
@@ -52,8 +52,9 @@ def said(folder: Path, write_ours: Write, *each: dict[str, str | list[str]]) -> 
     ],
 )
 def test_one_log(tmp_path: Path, write_ours: Write, cells: dict[str, str | list[str]], line: str) -> None:
-    assert said(tmp_path, write_ours, cells) == [line]
-    assert said(tmp_path, write_ours, cells, cells) == [line]
+    lines = [line, *([STOPPED_EARLY] if "n up to" in line else [])]
+    assert said(tmp_path, write_ours, cells) == lines
+    assert said(tmp_path, write_ours, cells, cells) == lines
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,10 @@ def test_only_what_the_logs_share(
     second: dict[str, str | list[str]],
     line: str,
 ) -> None:
-    assert said(tmp_path, write_ours, first, second) == [f"6 inputs, {line}"]
+    assert said(tmp_path, write_ours, first, second) == [
+        f"6 inputs, {line}",
+        *([STOPPED_EARLY] if "sequential" in str(first) else []),
+    ]
 
 
 def test_a_foreign_log_says_nothing_of_itself(worked: Log) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from shieldwall.results.logs import Log
 
+STOPPED_EARLY = "sampling stopped early: n draws might certify larger radii, and so a larger ACR"
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
 _BOUNDS_OF_MEMBERS = {
     "after-smoothing": "one-sided",
@@ -20,9 +21,7 @@ def notes(logs: Sequence[Log]) -> list[str]:
     if len(inputs) > 1:
         said.append("warning: the inputs differ from log to log, so the rows do not compare")
     if any(log.most_draws is not None for log in logs):
-        said.append(
-            "sampling stopped early: a radius, and so the ACR, may be less than n draws would certify"
-        )
+        said.append(STOPPED_EARLY)
     return [line for line in said if line]
 
 

@@ -100,12 +100,15 @@ def check_alpha(alpha: float) -> None:
         raise UserError(f"alpha, the failure probability, must lie between 0 and 1; given: {alpha}")
 
 
-def check_draws(n0: int, n: int, alpha: float) -> None:
-    """Refuse draws that could never certify anything, naming the smallest n that could."""
+def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
+    """Refuse draws that could never certify anything, naming the smallest n that could.
+
+    `share` is the part of alpha that the lower bound has.
+    """
     check_alpha(alpha)
     if n0 < 1:
         raise UserError(f"n0, the draws that choose the class, must be at least 1; given: {n0}")
-    if n < (smallest := smallest_certifying_n(alpha)):
+    if n < (smallest := smallest_certifying_n(share * alpha)):
         raise UserError(
             f"n = {n} draws cannot certify at alpha = {alpha:g}; the smallest n that can is {smallest}"
         )

@@ -50,6 +50,10 @@ def engine_for(
 def _prepared(classifier: Classifier, precision: str) -> Classifier:
     check_precision(precision)
     if isinstance(classifier, nn.Module):
+        own = {str(one.dtype).removeprefix("torch.") for one in classifier.parameters()}
+        if rounded := own & {"float16", "bfloat16"} - {precision}:
+            name = rounded.pop()
+            raise UserError(f"the classifier's weights are {name}: say so, with precision={name!r}")
         return in_precision(classifier, precision)
     if precision != "float32":
         raise UserError(f"only a torch module can be run in {precision}; given: {type(classifier).__name__}")

@@ -67,7 +67,7 @@ class Certificates:
             name: torch.cat([getattr(one, name) for one in parts]) for name in _tensors()
         }
         bounds = dict.fromkeys(one.bound for one in parts)
-        return replace(parts[0], bound=" ".join(bounds), **changes)
+        return replace(parts[0], bound=",".join(bounds).replace("),randomized(", ","), **changes)
 
 
 def from_counts(

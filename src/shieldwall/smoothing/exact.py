@@ -3,7 +3,7 @@
     P(k) = Phi((k + 1/2) / (255 sigma)) - Phi((k - 1/2) / (255 sigma)),     noisy pixel = (i + k) / 255
 
 Added in floating point, noise depends on the pixel it is added to, and a classifier can tell: certificates
-by floating-point noise can be false (Jin et al. 2022; Voracek & Hein 2023). Integer noise does not.
+by floating-point noise can be false (Voracek & Hein 2023). Integer noise does not.
 
 Why it is sound. Let f be a member preceded by rounding to the grid of multiples of 1/255. The theorem of
 Cohen et al. holds for this f like for any other, under the continuous noise e ~ N(0, sigma^2 I) and

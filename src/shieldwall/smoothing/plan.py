@@ -41,9 +41,9 @@ class Plan:
     precision: str = "float32"
 
     def __post_init__(self) -> None:
-        bounds.check_draws(self.n0, self.n, self.alpha)
         if self.bound not in BOUNDS:
             raise unknown("bound", self.bound, BOUNDS)
+        bounds.check_draws(self.n0, self.n, self.alpha, share=0.5 if self.bound == "two-sided" else 1.0)
         if self.radii is not None and self.tolerance is not None:
             raise UserError("radii and tolerance are two rules for stopping: give one of them")
         if self.is_sequential and self.bound != "one-sided":
@@ -76,7 +76,8 @@ class Plan:
         elif self.tolerance is not None:
             stopping = {"tolerance": self.tolerance}
         return {
-            "noise": str(self.noise), "norm": self.ball.norm, "n0": self.n0, "n": self.n, "alpha": self.alpha,
+            "noise": str(self.noise), "size": self.size, "norm": self.ball.norm, "n0": self.n0, "n": self.n,
+            "alpha": self.alpha,
             "bound": self.bound, **stopping, "seed": self.seed, "precision": self.precision,
         }  # fmt: skip
 

@@ -37,6 +37,7 @@ def predict(
     seed: int = 0,
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
+    precision: str = "float32",
     device: torch.device | str | None = None,
     value_range: tuple[float, float] | None = (0.0, 1.0),
 ) -> Predictions:
@@ -55,7 +56,7 @@ def predict(
     engine = engine_for(
         [classifier], None, noise, 0, FixedDraws(n),
         shape=x.shape[1:], device=torch.device(device) if device is not None else device_of([classifier], x),
-        seed=seed, batch_size=batch_size,
+        seed=seed, batch_size=batch_size, precision=precision,
     )  # fmt: skip
     counts = torch.cat([found.counts for found in engine.counts(zip(map(int, indices), x, strict=True))])
     top = counts.topk(2).values

@@ -1,11 +1,13 @@
 """The stages of an experiment, each from a run folder to the same run folder.
 
-Every stage can be killed at any moment and called again: it goes on from what the folder holds.
+Every stage can be killed at any moment and called again: training and certification go on from what the
+folder holds, the others start over.
 """
 
 from shieldwall.stages.certify import certify_run
 from shieldwall.stages.predict import Answer, predict_run
+from shieldwall.stages.strategies import compare_strategies
 from shieldwall.stages.train import train_run
 from shieldwall.stages.weigh import weigh_run
 
-__all__ = ["Answer", "certify_run", "predict_run", "train_run", "weigh_run"]
+__all__ = ["Answer", "certify_run", "compare_strategies", "predict_run", "train_run", "weigh_run"]

@@ -19,11 +19,11 @@ from shieldwall.ensembles import Vote, named, standard
 from shieldwall.errors import UserError, unknown
 from shieldwall.interruption import finishing_first
 from shieldwall.progress import progress_bar
-from shieldwall.recipes import Certification, Recipe
+from shieldwall.recipes import Certification
 from shieldwall.results import environment
 from shieldwall.results.certificates import CertificateFolder
 from shieldwall.results.run import Run
-from shieldwall.smoothing import ExactGaussian, Gaussian, Noise
+from shieldwall.smoothing import Noise
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.engine import Counted
 from shieldwall.smoothing.plan import Plan
@@ -82,7 +82,7 @@ def certify_run(
     ]
     wanted_votes, counted_votes = chosen_votes(votes, every_vote, len(members))
     plan = Plan(
-        certification_noise(recipe, exact_noise), math.prod(dataset.shape),
+        noise_of(recipe, exact=exact_noise), math.prod(dataset.shape),
         n0=which.n0, n=which.n, alpha=which.alpha, seed=recipe.seed if seed is None else seed,
         bound=bound, radii=radii, tolerance=tolerance, norm=norm, precision=precision,
     )  # fmt: skip
@@ -170,16 +170,6 @@ def one_image(inputs: Split, noise: Noise, index: int) -> Tensor:
     images = inputs.images([index])
     noise.check(images)
     return images[0]
-
-
-def certification_noise(recipe: Recipe, exact: bool) -> Noise:
-    """The noise that the members were trained with, or its exact form."""
-    noise = noise_of(recipe)
-    if not exact:
-        return noise
-    if not isinstance(noise, Gaussian):
-        raise UserError(f"--exact-noise is Gaussian; the run was trained with {noise}")
-    return ExactGaussian(noise.sigma)
 
 
 def wanted_inputs(which: Certification, available: int) -> range:

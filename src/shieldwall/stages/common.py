@@ -11,7 +11,7 @@ from shieldwall.ensembles.votes import standard_names
 from shieldwall.errors import UserError, unknown
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
-from shieldwall.smoothing import noise
+from shieldwall.smoothing import ExactGaussian, noise
 
 QUIET = Console(quiet=True)
 
@@ -29,9 +29,13 @@ def choose_device(name: str | None) -> torch.device:
     return device
 
 
-def noise_of(recipe: Recipe) -> noise.Noise:
-    """The noise that the recipe's members are trained with."""
-    return noise.named(recipe.noise, recipe.sigma)
+def noise_of(recipe: Recipe, *, exact: bool = False) -> noise.Noise:
+    """The noise that the recipe's members are trained with, or its exact form."""
+    if not exact:
+        return noise.named(recipe.noise, recipe.sigma)
+    if recipe.noise != "gaussian":
+        raise UserError(f"--exact-noise is Gaussian; the run was trained with {recipe.noise} noise")
+    return ExactGaussian(recipe.sigma)
 
 
 def load_members(run: Run, dataset: Dataset, device: torch.device) -> list[nn.Module]:

@@ -34,10 +34,17 @@ def predict_run(
     vote: str = "we",
     n: int = 1_000,
     alpha: float = 0.001,
+    seed: int | None = None,
+    precision: str = "float32",
+    exact_noise: bool = False,
     data_dir: Path | None = None,
     device: str | None = None,
 ) -> list[Answer]:
-    """The smoothed classifier's answers at image files and at test inputs given by index."""
+    """The smoothed classifier's answers at image files and at test inputs given by index.
+
+    `seed` names the draws; by default the recipe's. `precision` and `exact_noise` are to be those of the
+    certificates that the answers rely on.
+    """
     run = Run(path)
     where = choose_device(device)
     dataset = data.load(run.recipe.data, data_dir)
@@ -53,8 +60,9 @@ def predict_run(
     truths = [None] * len(images) + [dataset.classes[int(dataset.test.labels[idx])] for idx in indices]
     classifier = classifier_of(vote, load_members(run, dataset, where))
     found = predict(
-        classifier, torch.stack(x), noise=noise_of(run.recipe), n=n, alpha=alpha,
-        seed=run.recipe.seed, indices=[*range(len(images)), *indices], device=where,
+        classifier, torch.stack(x), noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha,
+        seed=run.recipe.seed if seed is None else seed, indices=[*range(len(images)), *indices],
+        precision=precision, device=where,
     )  # fmt: skip
     answers = []
     for k, source in enumerate(sources):

@@ -4,7 +4,8 @@
 
 An input's counts depend on its own draws alone, so it does not matter which process makes them. The
 processes work in rounds and hand in what they have after each; the first one passes it on in order. A
-killed process costs the round it was in.
+killed process costs the round it was in. One that is asked to stop ends the work of all: each finishes
+its inputs in progress, and what is complete in order is passed on.
 """
 
 import time
@@ -29,7 +30,8 @@ def counted(
 ) -> Generator[Counted]:
     """The counts of these inputs in order, to the first process; the others work for it, and get none.
 
-    `done` inputs come before these in the whole list.
+    `done` inputs come before these in the whole list. Several processes raise KeyboardInterrupt once one
+    of them should stop: they leave together, as they came.
     """
     if world.size == 1:
         yield from engine.counts(_until(should_stop, image, indices), done)
@@ -46,10 +48,10 @@ def counted(
             found = {one.index: one for theirs, _ in handed_in for one in theirs}
             for index in part:
                 if index not in found:
-                    return
+                    break
                 yield found[index]
         if any(stopped for _, stopped in handed_in):
-            return
+            raise KeyboardInterrupt
         if world.agree(time.monotonic() - began < SECONDS_PER_ROUND):
             length *= 2
 

@@ -1,0 +1,270 @@
+"""docs/certification.md: complete, and true where it can be run; docs/equations.md names what exists."""
+
+import importlib
+import inspect
+import math
+import re
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import yaml
+from scipy.stats import norm
+from typer.main import get_group
+from typer.testing import CliRunner
+
+import shieldwall as sw
+from shieldwall import cli
+from shieldwall.results.certificates import COLUMNS
+from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
+from shieldwall.smoothing.noise import KINDS
+from shieldwall.smoothing.norms import NORMS, in_norm
+from shieldwall.smoothing.plan import BOUNDS
+from shieldwall.smoothing.precision import DTYPES
+from shieldwall.stages import predict_run
+
+DOCS = Path(__file__).parents[1] / "docs"
+TEXT = (DOCS / "certification.md").read_text()
+
+
+class Example(NamedTuple):
+    language: str
+    line: int
+    code: str
+
+
+def examples() -> list[Example]:
+    """Every fenced block with the number of its first line."""
+    found = re.finditer(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    return [Example(one[1], TEXT[: one.start(2)].count("\n") + 1, one[2]) for one in found]
+
+
+def section(title: str) -> str:
+    """What stands below a heading of any level, up to the next one."""
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    assert found, f"no section {title!r}"
+    return found[1]
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of all tables of a section, without headings."""
+    lines = [line for line in section(title).splitlines() if line.startswith("|")]
+    headings = {at for k, line in enumerate(lines) if line.startswith("| :") for at in (k - 1, k)}
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for k, line in enumerate(lines)
+        if k not in headings
+    ]
+
+
+def in_code(text: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", text))
+
+
+def test_every_option_of_the_command_line_is_in_the_table() -> None:
+    explained = set().union(*(in_code(row[0]) for row in rows("Every option")))
+    options = {
+        name
+        for parameter in get_group(cli.app).commands["certify"].params
+        if parameter.param_type_name == "option"
+        for name in parameter.opts
+    } - {"--help"}
+    assert len(options) > 15
+    assert options - explained == set()
+    assert {name for name in explained if name.startswith("--")} - options == set()
+
+
+def test_every_keyword_is_in_the_table() -> None:
+    explained = set().union(*(in_code(row[0]) for row in rows("Every option")))
+    keywords = {
+        name
+        for function in (sw.certify, sw.certify_members)
+        for name, one in inspect.signature(function).parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert len(keywords) > 15
+    assert keywords - explained == set()
+
+
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("Bounds", BOUNDS),
+        ("Exact noise and precision", tuple(DTYPES)),
+        ("Other noise", tuple(f"noise={kind}" for kind in KINDS)),
+    ],
+)
+def test_every_choice_has_a_row(title: str, names: tuple[str, ...]) -> None:
+    explained = [name for row in rows(title) for name in in_code(" ".join(row[:2]))]
+    assert [name for name in names if name not in explained] == []
+
+
+def test_every_column_of_the_file_is_explained_in_its_order() -> None:
+    assert [row[0] for row in rows("The file")] == [f"`{column}`" for column in COLUMNS]
+    assert all(len(row[1]) > 10 for row in rows("The file"))
+
+
+def test_links_lead_somewhere() -> None:
+    headings = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", one).lower().replace(" ", "-") for one in headings}
+    links = re.findall(r"\]\(([^)]+)\)", TEXT)
+    assert len(links) > 5
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert (DOCS / path).exists() if path else anchor in anchors, link
+    for path in re.findall(r"`((?:tests|benchmarks|src)/[\w./]+)`", TEXT):
+        assert (DOCS.parent / path).exists(), path
+
+
+def test_the_largest_radii_are_as_said() -> None:
+    told = re.findall(r"([\d.]+) sigma\s+for\s+(?:n\s=\s)?([\d,]+)", section("Draws, n and alpha"))
+    assert len(told) == 3
+    for radius, n in told:
+        assert round(norm.ppf(0.001 ** (1 / int(n.replace(",", "")))), 2) == float(radius)
+
+
+def test_alpha_is_shared_between_the_looks_as_said() -> None:
+    text = section("Stopping early")
+    assert round(5 * LAST_LOOK, 9) == 4
+    assert "at most alpha / 5" in text
+    assert "Clopper-Pearson at 4 alpha / 5" in text
+
+
+@pytest.mark.parametrize("size", [4, 100])
+def test_the_table_of_norms_is_the_code_s(size: int) -> None:
+    factor = {"r": 1.0, "r / sqrt(d)": 1 / math.sqrt(size), "r / d": 1 / size}
+    for native, *cells in rows("Norms"):
+        (name,) = in_code(native)
+        told = [factor[cell] for cell in cells]
+        assert told == pytest.approx([in_norm(1.0, name, wanted, size) for wanted in NORMS])
+
+
+Session = tuple[Path, dict[str, Any]]
+"""The folder in which the examples ran, and the names that the Python ones left."""
+
+
+def ran_in_order() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for language, line, code in examples():
+        if language == "sh":
+            for command in code.splitlines():
+                program, *arguments = shlex.split(command, comments=True)
+                assert program == "shieldwall", f"line {line}"
+                done = CliRunner().invoke(cli.app, arguments, catch_exceptions=False)
+                assert done.exit_code == 0, f"{command}: {done.output}"
+        else:
+            exec(compile("\n" * (line - 1) + code, "docs/certification.md", "exec"), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("docs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return folder, ran_in_order()
+
+
+def test_the_examples_run(session: Session) -> None:
+    folder, names = session
+    assert [one.language for one in examples()].count("sh") >= 4
+    assert [one.language for one in examples()].count("python") >= 4
+    assert {"found", "answer", "jointly"} <= set(names)
+    assert len(list((folder / "runs" / "smoke" / "certificates").glob("*.tsv"))) == 5
+
+
+def test_the_settings_named_are_those_of_the_files(session: Session) -> None:
+    folder, _ = session
+    said = re.search(r"`settings\.yaml` beside.*?(?=\n\n)", section("The file"), re.DOTALL)
+    assert said
+    explained = in_code(said[0])
+    for made in (folder / "runs").glob("*/*/settings.yaml"):
+        assert set(yaml.safe_load(made.read_text())) - explained == set()
+
+
+WAYS = {
+    "two-sided": ["--bound", "two-sided"],
+    "randomized": ["--bound", "randomized"],
+    "exact": ["--exact-noise"],
+    "linf": ["--norm", "linf"],
+}
+
+
+@pytest.fixture(scope="module")
+def folders(session: Session) -> dict[str, str]:
+    """Certificates made in other ways than those that the example shows, by name."""
+    run = session[0] / "runs" / "smoke"
+    for name, options in WAYS.items():
+        done = CliRunner().invoke(cli.app, ["certify", str(run), "--limit", "5", "--to", name, *options])
+        assert done.exit_code == 0, done.output
+    made = {name: str(run / name) for name in ("at-radii", "within", *WAYS)}
+    return {**made, "laplace": str(session[0] / "runs" / "laplace" / "certificates")}
+
+
+@pytest.mark.parametrize("name", ["at-radii", "within", "laplace", *WAYS])
+def test_the_example_computes_any_line_again(name: str, session: Session, folders: dict[str, str]) -> None:
+    again, lines = session[1]["again"], session[1]["lines"]
+    sequential = name in ("at-radii", "within")
+    found = [line for vote in ("mme", "eas") for line in lines(vote, folders[name])]
+    assert not sequential or any(int(line["n"]) < 1_000 for line in found)
+    for line in found:
+        if line["vote"] == "eas" and sequential:
+            continue
+        computed = again(line)
+        assert computed.labels.item() == int(line["predict"])
+        assert computed.radii.item() == float(line["radius"])
+        assert computed.p_lower.item() == float(line["p_lower"])
+        assert computed.p_upper.item() == float(line["p_upper"])
+
+
+def test_eas_after_stopping_early_is_computed_again_as_said(
+    session: Session, folders: dict[str, str]
+) -> None:
+    counts, lines = session[1]["counts"], session[1]["lines"]
+    for line in lines("eas", folders["at-radii"]):
+        assert line["bound"] == "after-smoothing-sequential(1000)"
+        computed = sw.after_smoothing(
+            counts(line["counts0"]),
+            counts(line["counts"]),
+            sw.Gaussian(0.25),
+            0.001,
+            sequential=Sequential(1_000),
+        )
+        assert computed.radii.item() == float(line["radius"])
+
+
+def test_eas_is_at_most_what_its_best_member_has_alone(session: Session) -> None:
+    certified = 0
+    for line in session[1]["lines"]("eas", str(session[0] / "runs" / "smoke" / "certificates")):
+        alone = 0.25 * norm.ppf(float(line["p_lower"]))
+        assert float(line["radius"]) <= max(alone, 0.0) + 1e-12
+        certified += float(line["radius"]) > 0
+    assert certified > 15
+
+
+def test_prediction_of_a_test_input_has_the_draws_of_its_certificate(session: Session) -> None:
+    run = session[0] / "runs" / "smoke"
+    line = session[1]["lines"]("mme", str(run / "certificates"))[2]
+    (answer,) = predict_run(run, indices=[int(line["idx"])], vote="mme", n=1_100, device="cpu")
+    total = sum(session[1]["counts"](line[column]) for column in ("counts", "counts0"))
+    leading = total.flatten().sort(descending=True).values.tolist()
+    assert [count for _, count in answer.votes] == leading[:3]
+
+
+def test_functions_named_in_the_table_of_equations_exist() -> None:
+    table = [line.split("|")[2] for line in (DOCS / "equations.md").read_text().splitlines() if "| `" in line]
+    assert len(table) > 10
+    for name in set().union(*map(in_code, table)):
+        if "(" in name:
+            assert hasattr(sw, name.partition("(")[0]), name
+            continue
+        package, *path = name.split(".")
+        found: object = importlib.import_module(f"shieldwall.{package}")
+        for part in path:
+            if not hasattr(found, part):
+                found = importlib.import_module(f"{found.__name__}.{part}")  # type: ignore[attr-defined]
+            else:
+                found = getattr(found, part)
