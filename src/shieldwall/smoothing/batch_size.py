@@ -18,7 +18,7 @@ def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -
     """
     pixels = math.prod(shape)
     if device.type == "cpu":
-        return min(draws, max(64, min(2_048, 2**18 // pixels)))
+        return min(draws, max(64, min(2_048, 2**17 // pixels)))
     return max(16, min(10_000, 2**25 // pixels))
 
 
