@@ -1,0 +1,200 @@
+"""Two members against each alone: cor:robust-radius-lower-bound-for-ensemble-constructed-from-single-models.
+
+    both members r-robust and beta-smooth, their gradients at most cos(theta) alike, Delta in [0, 1):
+
+    R = r K,    K = (1 - Delta) / (1 + Delta) / max{ sqrt(1 - C (1 - cos(theta))), (1 + sqrt(1 - 2C)) / 2 }
+
+    C_WE  = min_y      2 w_1 w_2 f_1^{y0/y} f_2^{y0/y} / (w_1 f_1^{y0/y} + w_2 f_2^{y0/y})^2
+    C_MME = min_{y,y'} 2 f_1^{y0/y} f_2^{y0/y'} / (f_1^{y0/y} + f_2^{y0/y'})^2
+    provided that    beta r^2 max(K, 1)^2 <= Delta f_i^{y0/y} for both members and every y
+
+Then the ensemble is R-robust. The second term of the maximum is not printed, and is needed: take two linear
+members of equal margin m, one with slope g and the other with slope g / 10 the opposite way. Both are
+m/g-robust, cos(theta) = -1 makes the first term 0 and the printed R infinite; but the sum 2m of the margins
+falls by 0.9 g per unit and is gone at 2.2 m/g. The proof puts the steepest gradients that the members may
+have in the place of theirs, which need not bound the norm of the sum if cos(theta) < 0. That norm is convex
+in the two lengths, so for any theta it is largest with both members steepest, or with one steepest and the
+other flat. The latter gives the larger member's share of the margin sum, s = (1 + sqrt(1 - 2C)) / 2 since
+C = 2 s (1 - s), and it decides only where cos(theta) < -(1 - s) / (2 s). So K <= 2: the corollary at most
+doubles a radius.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shieldwall.errors import UserError
+from shieldwall.theory.conditions import weighted_conditions
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the corollary says of an ensemble of two members at inputs (...), each field (...)."""
+
+    radius: Floats
+    """R; 0 where the provisos fail for every Delta, and nothing is said."""
+    gain: Floats
+    """K = R / r."""
+    evenness: Floats
+    """C, in (0, 1/2]; NaN where a margin or a weight is not positive."""
+    cosine: Floats
+    """cos(theta), the largest over the classes or pairs of them, one with a gradient of 0 counting -1."""
+    delta: Floats
+    """The least Delta that satisfies the proviso on beta, hence the best; NaN where none below 1 does."""
+
+    @property
+    def cosine_needed(self) -> Floats:
+        """What cos(theta) must be below for R > r: 1 - 4 Delta / (C (1 + Delta)^2)."""
+        return cosine_needed(self.evenness, self.delta)
+
+    @property
+    def beats_members(self) -> Bools:
+        """R > r."""
+        return np.asarray(self.gain > 1.0)
+
+
+def compare_weighted(
+    margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None = None, *, r: ArrayLike, beta: float
+) -> Comparison:
+    """The corollary for WE of two members.
+
+    Args:
+        margins: (2, ..., C), f_i^{y0/y}(x0) for the C classes other than y0.
+        gradients: (2, ..., C, d), theirs.
+        r: a radius within which both members are robust, one number or (...).
+        beta: their smoothness.
+    """
+    m, g = _pair(margins, gradients)
+    cosine = _cosines(g[0], g[1]).max(-1)
+    return _compare(m, evenness_weighted(m, weights), cosine, r, beta)
+
+
+def compare_max_margin(margins: ArrayLike, gradients: ArrayLike, *, r: ArrayLike, beta: float) -> Comparison:
+    """The corollary for MME of two members; the arguments are those of `compare_weighted`."""
+    m, g = _pair(margins, gradients)
+    by_class = [_cosines(g[0][..., y, None, :], g[1]).max(-1) for y in range(m.shape[-1])]
+    return _compare(m, evenness_max_margin(m), np.max(by_class, axis=0), r, beta)
+
+
+def evenness_weighted(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+    """C_WE from margins (2, ..., C), (...); 1/2 if the members share every margin sum equally."""
+    m = _pair_margins(margins)
+    w = np.ones(2) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != (2,) or not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
+        raise UserError(f"two members need 2 weights, not negative and not both zero; given: {w.tolist()}")
+    return _evenness(w[0] * m[0], w[1] * m[1])
+
+
+def evenness_max_margin(margins: ArrayLike) -> Floats:
+    """C_MME from margins (2, ..., C), (...)."""
+    m = _pair_margins(margins)
+    pairs = np.broadcast_arrays(m[0][..., :, None], m[1][..., None, :])
+    flat = (*m.shape[1:-1], -1)
+    return _evenness(pairs[0].reshape(flat), pairs[1].reshape(flat))
+
+
+def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Floats:
+    """K = R / r; see the head of this module."""
+    c, cos, d = (np.asarray(a, dtype=np.float64) for a in (evenness, cosine, delta))
+    both_steepest = np.sqrt(np.maximum(1.0 - c * (1.0 - cos), 0.0))
+    one_flat = (1.0 + np.sqrt(np.maximum(1.0 - 2.0 * c, 0.0))) / 2.0
+    return np.asarray((1.0 - d) / (1.0 + d) / np.maximum(both_steepest, one_flat))
+
+
+def cosine_needed(evenness: ArrayLike, delta: ArrayLike) -> Floats:
+    """1 - 4 Delta / (C (1 + Delta)^2): R > r only if cos(theta) is below it.
+
+    And if, as long as (1 - Delta) / (1 + Delta) exceeds (1 + sqrt(1 - 2C)) / 2, the larger member's share.
+    """
+    c, d = np.asarray(evenness, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    return np.asarray(1.0 - 4.0 * d / (c * (1.0 + d) ** 2))
+
+
+def optimal_weights(margins: ArrayLike) -> Floats:
+    """The weights (..., 2), adding up to 1, with the largest C_WE for margins (2, ..., C), all positive.
+
+    C of class y falls as |log(w_1 / w_2) + log q_y| grows, q_y = f_1^{y0/y} / f_2^{y0/y}. So the best
+    w_1 / w_2 is 1 / sqrt(max_y q_y min_y q_y), which puts the extreme classes equally far from 0. With one
+    other class this is the paper's (f_2, f_1), which makes C_WE = 1/2; more classes need no search either.
+    """
+    m = _pair_margins(margins)
+    if not (m > 0).all():
+        raise UserError(f"optimal weights need positive margins; the least given: {m.min()}")
+    log_ratio = np.log(m[0]) - np.log(m[1])
+    centre = (log_ratio.max(-1) + log_ratio.min(-1)) / 2.0
+    first = 1.0 / (1.0 + np.exp(centre))
+    return np.stack([first, 1.0 - first], axis=-1)
+
+
+def radius_by_size(
+    margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None = None, *, beta: float
+) -> Floats:
+    """WE's certified radius with the first 1, 2, ..., N members, (N, ...).
+
+    prop:larger-n-better-robustness: if WE of some members and WE of others are both r-robust by the
+    sufficient condition, and for every class their weighted gradients are neither 0 nor parallel, then WE of
+    all of them, with the same weights, is r'-robust for some r' > r. So the sequence may fall, but each
+    radius is above the lesser of the one before it and that of the member that joined.
+    """
+    m, g = np.asarray(margins, dtype=np.float64), np.asarray(gradients, dtype=np.float64)
+    w = np.ones(len(m)) if weights is None else np.asarray(weights, dtype=np.float64)
+    sizes = range(1, len(m) + 1)
+    return np.stack([weighted_conditions(m[:n], g[:n], w[:n], beta=beta).certified_radius() for n in sizes])
+
+
+def _compare(margins: Floats, evenness: Floats, cosine: Floats, r: ArrayLike, beta: float) -> Comparison:
+    radius = np.asarray(r, dtype=np.float64)
+    if not (radius > 0).all() or not beta >= 0:
+        raise UserError(f"r must be positive and beta not negative; given: {radius.min()}, {beta}")
+    least = margins.min((0, -1))
+    curvature = beta * radius**2 / np.where(least > 0, least, np.nan)
+    delta = _least_delta(curvature, evenness, cosine)
+    gain = np.nan_to_num(radius_gain(evenness, cosine, delta), nan=0.0)
+    return Comparison(radius * gain, gain, evenness, np.asarray(cosine), delta)
+
+
+def _least_delta(curvature: Floats, evenness: Floats, cosine: Floats) -> Floats:
+    """The least Delta with curvature <= Delta / max(K, 1)^2, which grows from 0 to 1 with Delta."""
+    low, high = np.zeros_like(curvature), np.where(curvature < 1.0, 1.0, np.nan)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        enough = middle / np.maximum(radius_gain(evenness, cosine, middle), 1.0) ** 2 >= curvature
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(curvature == 0.0, 0.0, high)
+
+
+def _evenness(first: Floats, second: Floats) -> Floats:
+    positive = np.asarray(((first > 0) & (second > 0)).all(-1))
+    total = np.where(positive[..., None], first + second, np.nan)
+    return np.asarray((2.0 * (first / total) * (second / total)).min(-1))
+
+
+def _cosines(first: Floats, second: Floats) -> Floats:
+    norms = np.asarray(np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1))
+    products = (first * second).sum(-1)
+    cosines = np.divide(products, norms, out=np.full(norms.shape, -1.0), where=norms > 0)
+    return np.asarray(cosines.clip(-1.0, 1.0))
+
+
+def _pair_margins(margins: ArrayLike) -> Floats:
+    m = np.asarray(margins, dtype=np.float64)
+    if m.ndim < 2 or len(m) != 2 or not m.size:
+        raise UserError(
+            f"margins of two members are (2, ..., C), classes other than y0 last; given: {m.shape}"
+        )
+    if not np.isfinite(m).all():
+        raise UserError("margins must be finite")
+    return m
+
+
+def _pair(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
+    m, g = _pair_margins(margins), np.asarray(gradients, dtype=np.float64)
+    if g.shape[:-1] != m.shape or not np.isfinite(g).all():
+        raise UserError(f"gradients are finite and of shape {(*m.shape, 'd')}; given: {g.shape}")
+    return m, g

@@ -1,0 +1,257 @@
+"""Statistical robustness: how often a vote is right under noise, bounded from a few moments (adx-sec:3).
+
+    single     P(F = y0)   >= 1 - p -     s^2   / (2 (mu - t(lambda_3))^2)
+    WE         P(WE = y0)  >= 1 - p - d_w s^2   / (2 (mu - t(lambda_1))^2)
+    MME        P(MME = y0) >= 1 - p -     s_f^2 / (2 (mu - t(lambda_2))^2)
+
+    t(lambda) = lambda / (1 + lambda),   d_w = |w|_2^2 / |w|_1^2
+
+The members' true-class confidences f_i(x0 + eps)_{y0}, called scores here, are independent and symmetric
+about the mean mu; s is their standard deviation and s_f that of the least of N of them. With probability
+1 - p no wrong class takes more than the portion lambda of what the true class leaves over. A bound's
+premise is mu > t(lambda), and its value is NaN where that fails. Where it holds the value is the theorem's
+right side as it stands, negative where it says nothing.
+
+Every function of numbers broadcasts over arrays of them.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shieldwall.errors import UserError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean and variance of a statistical margin."""
+
+    mean: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What lambda_1 / lambda_2 decides, whatever the weights; between the two they decide."""
+
+    we_below: Floats
+    """Below it, the bound of WE is the greater."""
+    mme_above: Floats
+    """Above it, the bound of MME is; for equal weights WE's is below it."""
+
+
+def single_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
+    """max_{y != y0} f(x)_y / (1 - f(x)_{y0}): the strongest wrong class's part of what the true one leaves.
+
+    (..., D, K) and one true class or D of them -> (..., D). 1 - f_{y0} is summed over the wrong classes,
+    which keeps its digits where f_{y0} is nearly 1; a portion of nothing is 0. A model is (eps, lambda, p)-
+    single confident (def:strong-runner-up-single-model) where the portion exceeds lambda with probability p.
+    """
+    wrong = _wrong_classes(confidences, truth)
+    return _portion(wrong.max(-1), wrong.sum(-1))
+
+
+def weighted_portion(confidences: ArrayLike, truth: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+    """max_{y != y0} sum_i w_i f_i(x)_y / sum_i w_i (1 - f_i(x)_{y0}), equal weights unless given.
+
+    (N, D, K) -> (D,). WE is (eps, lambda, p)-WE confident (def:strong-runner-up-weighted) where it exceeds
+    lambda with probability p.
+    """
+    wrong = _wrong_classes(confidences, truth)
+    summed = np.tensordot(_weights(weights, len(wrong)), wrong, axes=1)
+    return _portion(summed.max(-1), summed.sum(-1))
+
+
+def max_margin_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
+    """The largest of the members' portions, (N, D, K) -> (D,), never below that of any weighted vote.
+
+    MME is (eps, lambda, p)-MME confident (def:strong-runner-up-maximum-margin) where it exceeds lambda with
+    probability p.
+    """
+    largest: Floats = single_portion(confidences, truth).max(0)
+    return largest
+
+
+def unconfident_share(portions: ArrayLike, lam: float) -> float:
+    """p for a given lambda: the share of draws whose portion exceeds it."""
+    return float((_draws(portions) > lam).mean())
+
+
+def confident_lambda(portions: ArrayLike, p: float) -> float:
+    """lambda for a given p: the least that at most the share p of the draws exceeds."""
+    if not 0.0 <= p < 1.0:
+        raise UserError(f"p, the share of draws beyond lambda, lies in [0, 1); given: {p}")
+    draws = np.sort(_draws(portions))
+    # Rounded, for 0.3 * 10 must be 3 draws and 0.29 * 100 must be 29.
+    beyond = math.floor(round(p * len(draws), 9))
+    return float(draws[len(draws) - 1 - beyond])
+
+
+def threshold_score(lam: ArrayLike) -> Floats:
+    """t(lambda) = (1 + lambda^-1)^-1 = lambda / (1 + lambda), the score at which a margin vanishes."""
+    lam = floats(lam)
+    if not (lam >= 0).all():
+        raise UserError(f"lambda is a portion, not negative; given: {lam.min():g}")
+    return lam / (1.0 + lam)
+
+
+def weight_concentration(weights: ArrayLike) -> float:
+    """d_w = |w|_2^2 / |w|_1^2: 1/N for equal weights, 1 where one member has it all."""
+    w = _weights(weights)
+    return float((w**2).sum() / w.sum() ** 2)
+
+
+def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) -> Floats:
+    """X1-hat (adx-def:X1) = (1 + lambda_1) sum_j w_j f_j - lambda_1 |w|_1, scores (N, D) -> (D,).
+
+    P(WE = y0) >= 1 - p - P(X1-hat <= 0), fact:connection-margin-robustness.
+    """
+    scores = floats(scores)
+    w = _weights(weights, len(scores))
+    margins: Floats = (1.0 + lam1) * np.tensordot(w, scores, axes=1) - lam1 * w.sum()
+    return margins
+
+
+def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
+    """X2-hat (adx-def:X2) = (1 + lambda_2) (max_i f_i + min_i f_i) - 2 lambda_2, scores (N, D) -> (D,).
+
+    P(MME = y0) >= 1 - p - P(X2-hat <= 0), fact:connection-margin-robustness.
+    """
+    scores = floats(scores)
+    margins: Floats = (1.0 + lam2) * (scores.max(0) + scores.min(0)) - 2.0 * lam2
+    return margins
+
+
+def we_moments(mu: ArrayLike, s: ArrayLike, lam1: ArrayLike, weights: ArrayLike) -> Moments:
+    """Of X1-hat: ((1 + lambda_1) mu - lambda_1) |w|_1 and (1 + lambda_1)^2 s^2 |w|_2^2.
+
+    Of lemma:expectation-variance-compare.
+    """
+    mu, s, lam1, w = floats(mu), floats(s), floats(lam1), _weights(weights)
+    return Moments(((1 + lam1) * mu - lam1) * w.sum(), ((1 + lam1) * s) ** 2 * (w**2).sum())
+
+
+def mme_moments(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike) -> Moments:
+    """Of X2-hat: 2 (1 + lambda_2) mu - 2 lambda_2 and, as an upper bound, 4 (1 + lambda_2)^2 s_f^2.
+
+    Of lemma:expectation-variance-compare.
+    """
+    mu, s_f, lam2 = floats(mu), floats(s_f), floats(lam2)
+    return Moments(2 * ((1 + lam2) * mu - lam2), (2 * (1 + lam2) * s_f) ** 2)
+
+
+def symmetric_tail(mean: ArrayLike, variance: ArrayLike) -> Floats:
+    """P(X <= 0) <= Var X / (2 (E X)^2) for X symmetric about E X > 0 (fact:general-bound-fact).
+
+    Chebyshev's inequality, half of it, since both tails are alike. NaN for E X <= 0.
+    """
+    mean, variance = floats(mean), floats(variance)
+    positive = mean > 0
+    return np.where(positive, variance / (2 * np.where(positive, mean, 1.0) ** 2), np.nan)
+
+
+def single_bound(mu: ArrayLike, s: ArrayLike, lam3: ArrayLike, p: ArrayLike) -> Floats:
+    """P(F = y0) >= 1 - p - s^2 / (2 (mu - t(lambda_3))^2) (prop:lower-bound-single)."""
+    return we_bound(mu, s, lam3, p, 1.0)
+
+
+def we_bound(mu: ArrayLike, s: ArrayLike, lam1: ArrayLike, p: ArrayLike, d_w: ArrayLike) -> Floats:
+    """P(WE = y0) >= 1 - p - d_w s^2 / (2 (mu - t(lambda_1))^2) (thm:lower-bound-weighted-ensemble)."""
+    return 1 - floats(p) - symmetric_tail(_gap(mu, lam1), floats(d_w) * floats(s) ** 2)
+
+
+def we_bound_mcdiarmid(
+    mu: ArrayLike, lam1: ArrayLike, p: ArrayLike, d_w: ArrayLike, width: ArrayLike = 1.0
+) -> Floats:
+    """P(WE = y0) >= 1 - p - exp(-2 (mu - t(lambda_1))^2 / (d_w width^2)), by McDiarmid's inequality.
+
+    `width` is that of an interval which holds every score: 1 unless one knows better, b - a for scores in
+    [a, b]. The scores need be neither symmetric nor alike in distribution, only independent of mean mu.
+    """
+    gap, scale = _gap(mu, lam1), floats(d_w) * floats(width) ** 2
+    return 1 - floats(p) - np.where(gap > 0, np.exp(-2 * gap**2 / scale), np.nan)
+
+
+def mme_bound(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike, p: ArrayLike) -> Floats:
+    """P(MME = y0) >= 1 - p - s_f^2 / (2 (mu - t(lambda_2))^2) (thm:lower-bound-maximum-margin)."""
+    return 1 - floats(p) - symmetric_tail(_gap(mu, lam2), floats(s_f) ** 2)
+
+
+def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
+    """The lambda_1 / lambda_2 at which (mu - t(lambda_2)) / (mu - t(lambda_1)) = C; below it, that is less.
+
+    lambda_2^-1 (((mu - t(lambda_2)) / C + 1 - mu)^-1 - 1), lemma:comparison-foundation, which holds for
+    every C > 0, not only for C < 1. NaN unless mu > t(lambda_2).
+    """
+    if not (floats(lam2) > 0).all():
+        raise UserError(f"lambda_2 must be positive to divide by it; given: {floats(lam2).min():g}")
+    gap = _gap(mu, lam2)
+    gap = np.where(gap > 0, gap, np.nan)
+    return (1 / (gap / floats(c) + 1 - floats(mu)) - 1) / floats(lam2)
+
+
+def thresholds(
+    mu: ArrayLike, lam2: ArrayLike, s: ArrayLike, s_f: ArrayLike, members: ArrayLike
+) -> Thresholds:
+    """cor:comparision-statistical-lower-bound: C = s_f / s (eq:cor2-1) and sqrt(N) s_f / s (eq:cor2-2).
+
+    They compare `we_bound` with `mme_bound`, where both premises hold, by nothing but that d_w lies between
+    1/N and 1.
+    """
+    c = floats(s_f) / floats(s)
+    return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
+
+
+def floats(value: ArrayLike) -> Floats:
+    return np.asarray(value, dtype=np.float64)
+
+
+def member_counts(members: ArrayLike) -> Floats:
+    """Numbers of members, as floats to compute with; less than one is refused."""
+    n = floats(members)
+    if not (n >= 1).all():
+        raise UserError(f"an ensemble has at least one member; given: {n.min():g}")
+    return n
+
+
+def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
+    return floats(mu) - threshold_score(lam)
+
+
+def _draws(portions: ArrayLike) -> Floats:
+    draws = floats(portions)
+    if draws.ndim != 1 or not len(draws):
+        raise UserError(f"the portions of one model over its draws, (D,), are needed; given: {draws.shape}")
+    return draws
+
+
+def _weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
+    w = np.ones(members or 1) if weights is None else floats(weights)
+    if w.ndim != 1 or not (w >= 0).all() or not w.any():
+        raise UserError(f"weights are not negative, and not all 0; given: {w.tolist()}")
+    if members is not None and len(w) != members:
+        raise UserError(f"{members} members need {members} weights; given: {len(w)}")
+    return w
+
+
+def _wrong_classes(confidences: ArrayLike, truth: ArrayLike) -> Floats:
+    """The confidences with the true class's set to 0."""
+    f = floats(confidences)
+    if f.ndim < 2 or f.shape[-1] < 2:
+        raise UserError(f"confidences (..., D, K) of two classes or more are needed; given: {f.shape}")
+    classes = np.asarray(truth, dtype=np.int64)
+    if classes.shape not in ((), f.shape[-2:-1]):
+        raise UserError(f"one true class or {f.shape[-2]} are needed; given: {classes.shape}")
+    if not ((classes >= 0) & (classes < f.shape[-1])).all():
+        raise UserError(f"a true class lies in 0 to {f.shape[-1] - 1}; given: {np.unique(classes).tolist()}")
+    wrong = f.copy()
+    wrong[..., np.arange(f.shape[-2]), classes] = 0.0
+    return wrong
+
+
+def _portion(largest: Floats, total: Floats) -> Floats:
+    return np.where(total > 0, largest / np.where(total > 0, total, 1.0), 0.0)

@@ -1,0 +1,142 @@
+"""Statistical robustness of members whose scores are uniform on [a, b] (adx-subsec:3-3).
+
+    single     P(F = y0)   >= 1 - p - clip((t(lambda_3) - a) / (b - a))
+    WE         P(WE = y0)  >= 1 - p - d_w K_1^2 / 24
+    MME        P(MME = y0) >= 1 - p - c_N K_2^2 / 4,    c_N = 2 N / ((N + 1)^2 (N + 2))
+
+    K_i = (b - a) / ((a + b) / 2 - t(lambda_i))
+
+The bounds of `theory.statistical` with mu = (a + b) / 2, s^2 = (b - a)^2 / 12, s_f^2 = c_N (b - a)^2 / 2; its
+words and its NaN hold here too. The paper prints d_w K_1^2 / 12 for WE, twice what its proof gives, and the
+comparison with MME inherits the two: wherever 12 stands below, it prints 6.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shieldwall.errors import UserError
+from shieldwall.theory.statistical import (
+    Floats,
+    Moments,
+    Thresholds,
+    floats,
+    member_counts,
+    mme_bound,
+    mme_moments,
+    threshold_score,
+    thresholds,
+    we_bound,
+    we_moments,
+)
+
+
+def least_deviation(s: ArrayLike, members: ArrayLike) -> Floats:
+    """s_f of the least, or largest, of N uniform scores of deviation s (fact:min-uniform-rv).
+
+    s_f^2 = N / ((N + 1)^2 (N + 2)) (b - a)^2, and s^2 = (b - a)^2 / 12.
+    """
+    n = member_counts(members)
+    return floats(s) * np.sqrt(12 * n / (n + 2)) / (n + 1)
+
+
+def we_moments_uniform(a: ArrayLike, b: ArrayLike, lam1: ArrayLike, weights: ArrayLike) -> Moments:
+    """Of X1-hat: (1 + lambda_1) |w|_1 (a + b) / 2 - lambda_1 |w|_1 and ((1 + lambda_1) |w|_2 (b - a))^2 / 12.
+
+    Of lemma:expectation-variance-compare-uniform.
+    """
+    mu, s = _mean_and_deviation(a, b)
+    return we_moments(mu, s, lam1, weights)
+
+
+def mme_moments_uniform(a: ArrayLike, b: ArrayLike, lam2: ArrayLike, members: ArrayLike) -> Moments:
+    """Of X2-hat: (1 + lambda_2) (a + b) - 2 lambda_2 and, at most, 2 c_N ((1 + lambda_2) (b - a))^2.
+
+    Of lemma:expectation-variance-compare-uniform. Exactly, the variance has 2 / ((N + 1) (N + 2)) for 2 c_N:
+    half as much for many members.
+    """
+    mu, s = _mean_and_deviation(a, b)
+    return mme_moments(mu, least_deviation(s, members), lam2)
+
+
+def single_bound_uniform(a: ArrayLike, b: ArrayLike, lam3: ArrayLike, p: ArrayLike) -> Floats:
+    """P(F = y0) >= 1 - p - clip((t(lambda_3) - a) / (b - a)) (prop:lower-bound-single-unif).
+
+    The clip is to [0, 1]; there is no premise.
+    """
+    return 1 - floats(p) - _place(a, b, lam3)
+
+
+def we_bound_uniform(a: ArrayLike, b: ArrayLike, lam1: ArrayLike, p: ArrayLike, d_w: ArrayLike) -> Floats:
+    """P(WE = y0) >= 1 - p - d_w K_1^2 / 24 (thm:lower-bound-weighted-uniform, printed with 12)."""
+    mu, s = _mean_and_deviation(a, b)
+    return we_bound(mu, s, lam1, p, d_w)
+
+
+def mme_bound_uniform(
+    a: ArrayLike, b: ArrayLike, lam2: ArrayLike, p: ArrayLike, members: ArrayLike
+) -> Floats:
+    """P(MME = y0) >= 1 - p - c_N K_2^2 / 4 (thm:lower-bound-our-uniform)."""
+    mu, s = _mean_and_deviation(a, b)
+    return mme_bound(mu, least_deviation(s, members), lam2, p)
+
+
+def mme_bound_uniform_exact(
+    a: ArrayLike, b: ArrayLike, lam2: ArrayLike, p: ArrayLike, members: ArrayLike
+) -> Floats:
+    """1 - p - P(X2-hat <= 0), that probability itself instead of a bound on it; not in the paper.
+
+    With tau = clip((t(lambda_2) - a) / (b - a)) it is (2 tau)^N / 2 up to tau = 1/2, and
+    1 - (2 - 2 tau)^N / 2 from there, for the least and the largest of N uniform numbers on [0, 1] have
+
+        P(u_min + u_max <= z) = integral_0^{z/2} N (z - 2 u)^(N - 1) du = z^N / 2,    z <= 1.
+
+    There is no premise, and one member gives the bound of a single model.
+    """
+    tau = _place(a, b, lam2)
+    tail = (2 * np.minimum(tau, 1 - tau)) ** member_counts(members) / 2
+    return 1 - floats(p) - np.where(tau <= 0.5, tail, 1 - tail)
+
+
+def thresholds_uniform(mu: ArrayLike, lam2: ArrayLike, members: ArrayLike) -> Thresholds:
+    """cor:comparision-statistical-lower-bound-uniform: eq:cor2-1-uniform and eq:cor2-2-uniform.
+
+    1/C = (N + 1) sqrt((N + 2) / (12 N)) for the one, (N + 1) / N sqrt((N + 2) / 12) for the other. They
+    compare `we_bound_uniform` with `mme_bound_uniform`, whatever b - a is.
+    """
+    return thresholds(mu, lam2, 1.0, least_deviation(1.0, members), members)
+
+
+def members_beyond_which_mme_wins(mu: float, lam2: float) -> int:
+    """The least whole N > 12 (1 - t(lambda_2) / mu)^-2 - 2 (eq:cor2-3-uniform).
+
+    From there on `mme_bound_uniform` is above `we_bound_uniform` for any weights and any lambda_1, since no
+    ratio lambda_1 / lambda_2 is below the threshold. The printed 6 is enough if MME's bound is made from the
+    exact variance of X2-hat.
+    """
+    share = float(threshold_score(lam2)) / mu if mu > 0 else math.inf
+    if not share < 1.0:
+        raise UserError(
+            f"MME has a bound where mu exceeds lambda_2 / (1 + lambda_2) = {threshold_score(lam2):g}; "
+            f"given: mu = {mu:g}"
+        )
+    return math.floor(12.0 / (1.0 - share) ** 2 - 2.0) + 1
+
+
+def _interval(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    low, high = floats(a), floats(b)
+    if not (low < high).all():
+        raise UserError(f"scores lie in [a, b] with a < b; given: a = {low.tolist()}, b = {high.tolist()}")
+    return low, high
+
+
+def _mean_and_deviation(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    low, high = _interval(a, b)
+    return (low + high) / 2, (high - low) / math.sqrt(12.0)
+
+
+def _place(a: ArrayLike, b: ArrayLike, lam: ArrayLike) -> Floats:
+    """How far t(lambda) lies from a to b: 0 at or below a, 1 at or above b."""
+    low, high = _interval(a, b)
+    return np.clip((threshold_score(lam) - low) / (high - low), 0.0, 1.0)
