@@ -13,9 +13,13 @@ from shieldwall.recipes import Recipe
 from shieldwall.results import environment
 from shieldwall.results.run import Run
 from shieldwall.stages.common import QUIET, choose_device, noise_of, training_part
-from shieldwall.training import build_objective, train
+from shieldwall.training import DRT, build_objective, train
 from shieldwall.training.loop import Record
 from shieldwall.training.parallel import World
+
+FROM_SCRATCH = (
+    "note: from random weights; the DRT recipes are made to go on from trained members, with --from RUN"
+)
 
 
 def train_run(
@@ -58,6 +62,8 @@ def train_run(
             if world.agree(run.is_trained()):
                 console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
                 return run
+            if isinstance(objective, DRT) and start is None:
+                console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
             run.note_environment("train", {**environment.describe(where), "processes": world.size})
             records = _logged(training, run, len(images), console)
             run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
