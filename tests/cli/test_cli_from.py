@@ -17,6 +17,7 @@ def test_drt_starts_from_trained_members(shieldwall: Shieldwall, trained: Path, 
     out = tmp_path / "drt"
     done = shieldwall("train", "smoke", *DRT, "--set", "schedule.epochs=1", "--from", trained, "--out", out)
     assert done.code == 0, done.err
+    assert "random weights" not in done.out
     assert snapshot(trained) == before
     assert yaml.safe_load((out / "recipe.yaml").read_text())["start"] == str(trained)
     first = json.loads((out / "training.jsonl").read_text().splitlines()[0])
@@ -25,6 +26,12 @@ def test_drt_starts_from_trained_members(shieldwall: Shieldwall, trained: Path, 
     assert {"gd", "cm", "cosine"} <= first.keys()
     ours, theirs = (load_tensors(run / "members" / "member-1.safetensors")[0] for run in (out, trained))
     assert any(not ours[name].equal(theirs[name]) for name in ours)
+
+
+def test_drt_from_scratch_is_remarked_on(shieldwall: Shieldwall, tmp_path: Path) -> None:
+    done = shieldwall("train", "smoke", *DRT, "--set", "schedule.epochs=1", "--out", tmp_path / "drt")
+    assert done.code == 0, done.err
+    assert "random weights; DRT usually goes on from trained members: --from RUN" in done.out
 
 
 def test_the_starting_weights_are_the_other_run_s(

@@ -17,9 +17,7 @@ from shieldwall.training import DRT, build_objective, train
 from shieldwall.training.loop import Record
 from shieldwall.training.parallel import World
 
-FROM_SCRATCH = (
-    "note: from random weights; the DRT recipes are made to go on from trained members, with --from RUN"
-)
+FROM_SCRATCH = "note: starting from random weights; DRT usually goes on from trained members: --from RUN"
 
 
 def train_run(
