@@ -2,11 +2,12 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,13 +51,27 @@ def rows(path: Path) -> list[list[bytes]]:
 
 
 def timeless(run: Path, inputs: int | None = None, folder: str = "certificates") -> dict[str, list[bytes]]:
-    """The lines of every vote without the time column: the header and the first `inputs` inputs."""
+    """The lines of every file without the time column: the header and the first `inputs` inputs."""
     end = None if inputs is None else inputs + 1
+    files = sorted((run / folder).glob("*.tsv"))
+    assert {path.stem for path in files} >= set(VOTES)
     return {
-        vote: [b"\t".join(cells[:TIME] + cells[TIME + 1 :]) for cells in lines[:end]]
-        for vote in VOTES
-        for lines in [rows(run / folder / f"{vote}.tsv")]
+        path.stem: [b"\t".join(cells[:TIME] + cells[TIME + 1 :]) for cells in rows(path)[:end]]
+        for path in files
     }
+
+
+def lines(run: Path, folder: str = "certificates") -> dict[str, list[dict[str, str]]]:
+    """Every file's lines, cell by column."""
+    return {
+        path.stem: [dict(zip(header, line, strict=True)) for line in body]
+        for path in sorted((run / folder).glob("*.tsv"))
+        for header, *body in [[[cell.decode() for cell in line] for line in rows(path)]]
+    }
+
+
+def counts(cell: str) -> list[int]:
+    return [int(part) for part in cell.split(",")]
 
 
 def environment() -> dict[str, str]:
@@ -67,7 +82,10 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def process(
-    *command: str | Path, cwd: Path | None = None, before: Callable[[], object] | None = None
+    *command: str | Path,
+    cwd: Path | None = None,
+    before: Callable[[], object] | None = None,
+    **variables: str,
 ) -> Iterator[subprocess.Popen[str]]:
     """A Python process of our own, which is gone afterwards whatever happens."""
 
@@ -83,7 +101,7 @@ def process(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env={**environment(), **variables},
         cwd=cwd,
         preexec_fn=prepare,
     )
@@ -92,6 +110,28 @@ def process(
             yield started
         finally:
             started.kill()
+
+
+@contextmanager
+def processes(
+    *command: str | Path, size: int = 2, cwd: Path | None = None, **variables: str
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that find around them what torchrun sets."""
+    place = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                process(*command, cwd=cwd, RANK=str(rank), LOCAL_RANK=str(rank), **place, **variables)
+            )
+            for rank in range(size)
+        ]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def finish(started: subprocess.Popen[str]) -> Outcome:
@@ -110,3 +150,67 @@ def wait_until(condition: Callable[[], bool], started: subprocess.Popen[str]) ->
 
 def line_count(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+GATED_MODEL = '''
+"""A linear network that waits, after so many batches, for as long as there is a gate."""
+
+import os
+import time
+from pathlib import Path
+
+from torch import nn
+
+
+class Gated(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.linear = nn.Linear(64, num_classes)
+        self.batches = 0
+
+    def forward(self, x):
+        if "GATE" in os.environ and len(x) > 2:  # two images are only a trial
+            self.batches += 1
+            if self.batches > int(os.environ["BATCHES_BEFORE_GATE"]):
+                self.wait(Path(os.environ["GATE"]))
+        return self.linear(x.flatten(1))
+
+    def wait(self, gate):
+        gate.with_suffix("." + os.environ.get("RANK", "0")).touch()
+        while gate.exists():
+            time.sleep(0.01)
+'''
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Holds processes that certify a run of the gated model, each after so many batches, until opened."""
+
+    path: Path
+    batches: int
+
+    @property
+    def variables(self) -> dict[str, str]:
+        self.path.touch()
+        return {"GATE": str(self.path), "BATCHES_BEFORE_GATE": str(self.batches)}
+
+    def is_reached(self, rank: int = 0) -> bool:
+        return self.path.with_suffix(f".{rank}").exists()
+
+    def open(self) -> None:
+        self.path.unlink()
+
+
+def train_gated(folder: Path) -> Path:
+    """A run of the gated model, in this process; the run folder holds the module, as working directory."""
+    from typer.testing import CliRunner
+
+    from shieldwall import cli
+
+    (folder / "gated_model.py").write_text(GATED_MODEL)
+    settings = ["--set", "model=gated_model:Gated", "--set", "schedule.epochs=1"]
+    with chdir(folder):
+        result = CliRunner().invoke(cli.app, ["train", "smoke", "--out", "run", *settings])
+    assert result.exit_code == 0, result.output
+    (folder / "gated_model.py").rename(folder / "run/gated_model.py")
+    return folder / "run"

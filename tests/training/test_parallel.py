@@ -249,7 +249,7 @@ def test_all_processes_stop_at_what_one_finds_infinite(found: list[dict[str, Any
 def test_no_process_waits_for_one_that_failed(found: list[dict[str, Any]]) -> None:
     assert [one["code"] for one in found] == [1, 1]
     assert "ZeroDivisionError" in found[1]["err"]
-    assert "UserError: the processes of this training lost one another: " in found[0]["err"]
+    assert "UserError: the processes lost one another: " in found[0]["err"]
 
 
 # At the recipe's own learning rate, rounding errors can grow a hundredfold in an epoch.

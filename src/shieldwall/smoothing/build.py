@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from shieldwall.ensembles.votes import Vote
 from shieldwall.errors import UserError
-from shieldwall.smoothing.batch_size import default_batch_size, that_fits
+from shieldwall.smoothing.batch_size import default_batch_size, is_out_of_memory, that_fits
 from shieldwall.smoothing.classify import Classify, by_argmax, by_votes
 from shieldwall.smoothing.engine import Engine
 from shieldwall.smoothing.inputs import evaluating
@@ -44,7 +44,20 @@ def engine_for(
             batch_size = that_fits(batch_size, probe)
     if compile:
         classify = _classify([torch.compile(one, dynamic=False) for one in owners], votes)
-    return Engine(classify, owners, noise, n0, stopping, seed, device, tuple(shape), batch_size, precision)
+    engine = Engine(classify, owners, noise, n0, stopping, seed, device, tuple(shape), batch_size, precision)
+    if compile:
+        _compile_now(engine)
+    return engine
+
+
+def _compile_now(engine: Engine) -> None:
+    """Compile before there is anything to lose, or say why that cannot be done."""
+    try:
+        engine.try_out()
+    except RuntimeError as error:
+        if not is_out_of_memory(error):  # the engine knows what to do then
+            reason = str(error).partition("\n")[0]
+            raise UserError(f"torch.compile does not work here: {reason}; leave out compile") from error
 
 
 def _prepared(classifier: Classifier, precision: str) -> Classifier:

@@ -96,6 +96,10 @@ class Engine:
         """
         yield from _Queue(self, _Batch(self), iter(inputs), first_place).run()
 
+    def try_out(self) -> None:
+        """Classify a batch of no input's draws."""
+        _Batch(self).count()
+
 
 class _Batch:
     """The one batch that is filled and counted again and again, and the table of counts."""

@@ -72,7 +72,7 @@ class Plan:
         """The plan in plain data, for a file that says what certificates were made with."""
         stopping: dict[str, Any] = {}
         if self.radii is not None:
-            stopping = {"radii": [float(radius) for radius in self.radii]}
+            stopping = {"radii": sorted({float(radius) for radius in self.radii})}
         elif self.tolerance is not None:
             stopping = {"tolerance": self.tolerance}
         return {

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from shieldwall.stages.common import QUIET, choose_device, load_members, noise_o
 from shieldwall.stages.shares import counted
 from shieldwall.training.parallel import World
 
+PATIENCE = timedelta(days=1)
+"""How long a process waits for the others: one input may take hours where another takes seconds."""
 AFTER_SMOOTHING = "eas"
 """The file of ensemble-after-smoothing, which is no vote: it is had from the members' counts."""
 
@@ -100,10 +103,13 @@ def certify_run(
     wanted = wanted_inputs(which, len(dataset.test))
     work = partial(counted, engine, partial(one_image, dataset.test, plan.noise))
     one_image(dataset.test, plan.noise, wanted[0])
-    with world.joined(torch.device("cpu")):
+    with (
+        world.joined(torch.device("cpu"), patience=PATIENCE),
+        finishing_first(console, "the inputs in progress") as should_stop,
+    ):
         if not world.is_first:
             console.quiet = True  # for the caller too: what is said is said once
-            for _ in work(*world.agree(([], 0)), world, lambda: False):
+            for _ in work(*world.agree(([], 0)), world, should_stop):
                 pass
             return run
         with run.lock(), CertificateFolder(run.path / to, wanted_votes, settings) as folder:
@@ -113,10 +119,7 @@ def certify_run(
                 console.print(message, highlight=False, markup=False, soft_wrap=True)
                 return run
             run.note_environment("certify", {**environment.describe(where), "processes": world.size})
-            with (
-                finishing_first(console, "the inputs in progress") as should_stop,
-                closing(work(left, done, world, should_stop)) as counts,
-            ):
+            with closing(work(left, done, world, should_stop)) as counts:
                 _write(counts, folder, plan, counted_votes, wanted_votes, dataset.test, len(wanted), console)
     return run
 

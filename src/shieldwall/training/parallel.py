@@ -18,6 +18,7 @@ valid pairs, becomes a mean of the processes' means.
 
 import copy
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,10 +97,13 @@ class World:
         return asked
 
     @contextmanager
-    def joined(self, device: torch.device, *, shared: bool = False) -> Iterator[None]:
+    def joined(
+        self, device: torch.device, *, shared: bool = False, patience: timedelta = TIMEOUT
+    ) -> Iterator[None]:
         """Be connected to the others meanwhile; leave together with them.
 
-        `shared` says that processes of one machine work on the same device.
+        `shared` says that processes of one machine work on the same device, `patience` how long one waits
+        for the others. One that ends is noticed at once.
         """
         if self.size == 1:
             yield
@@ -108,11 +112,16 @@ class World:
             torch.cuda.set_device(device)
         # NCCL wants a GPU for each process; where they share one, gloo carries its tensors too.
         backend = "nccl" if device.type == "cuda" and not shared else "gloo"
-        dist.init_process_group(backend, timeout=TIMEOUT, device_id=device if backend == "nccl" else None)
-        yield
-        # Not after an error: leaving in order would wait for the others, while they wait for this one.
-        with _needing_all():
-            dist.barrier()
+        dist.init_process_group(backend, timeout=patience, device_id=device if backend == "nccl" else None)
+        try:
+            yield
+            # Not after an error: leaving in order would wait for the others, while they wait for this one.
+            with _needing_all():
+                dist.barrier()
+        except BaseException:
+            if backend == "gloo":  # which waits for nobody, and aborts where its threads outlive the program
+                dist.destroy_process_group()
+            raise
         dist.destroy_process_group()
 
     def share(self, total: int) -> Share:
@@ -177,12 +186,14 @@ ALONE = World()
 
 @contextmanager
 def _needing_all() -> Iterator[None]:
-    """Say in one line that another process is gone; why it is, that one has said."""
+    """Say in one line that another process is gone, and how to go on; why it is, that one has said."""
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(f"the processes lost one another: {reason}") from error
+        reason = re.sub(r"^\[\S+\] ", "", str(error).partition("\n")[0]).partition(". ")[0]
+        raise UserError(
+            f"the processes lost one another: {reason}; run the same command to go on from what is saved"
+        ) from error
 
 
 def copy_state_from_first(
