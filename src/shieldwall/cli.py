@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from shieldwall import theory_cli
 from shieldwall.errors import UserError
 
 CERTIFICATES = "certificates"
@@ -31,6 +32,7 @@ data_app = typer.Typer(
     help="See which data sets are here, and fetch those that are not.", no_args_is_help=True
 )
 app.add_typer(data_app, name="data")
+app.add_typer(theory_cli.app, name="theory")
 
 console = Console(markup=False, highlight=False)  # a path may hold what would be markup
 
@@ -83,7 +85,9 @@ def train_command(
 def certify_command(
     run: RunFolder,
     n0: Annotated[int | None, typer.Option(help="Draws that choose the class.")] = None,
-    n: Annotated[int | None, typer.Option(help="Draws that bound its probability, at most.")] = None,
+    n: Annotated[  # torchrun takes --n for an option of its own, wherever it stands
+        int | None, typer.Option("--n", "-n", help="Draws that bound its probability, at most.")
+    ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Probability, per input, of a wrong certificate.")
     ] = None,
@@ -130,7 +134,7 @@ def certify_command(
     done = certify_run(
         run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
         votes=[name.strip() for name in votes.split(",") if name.strip()],
-        radii=numbers("--radii", radii) or None, tolerance=tolerance, bound=bound, norm=norm,
+        radii=numbers("--radii", radii) if radii else None, tolerance=tolerance, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile,
         batch_size=batch_size, data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
@@ -350,7 +354,8 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != STOPPED:  # typer turns Ctrl-C into an exit
             raise
-        Console(stderr=True).print("stopped; run the same command to go on from here")
+        if os.environ.get("RANK", "0") == "0":
+            Console(stderr=True).print("stopped; run the same command to go on from here")
         sys.exit(STOPPED)
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from shieldwall import cli, recipes
 
-VERBS = ["train", "certify", "predict", "strategies", "report", "data", "recipes", "demo"]
+VERBS = ["train", "certify", "predict", "strategies", "report", "theory", "data", "recipes", "demo"]
 
 
 def test_help_names_every_verb():
@@ -19,7 +19,9 @@ def test_help_names_every_verb():
     assert first_words.issuperset(VERBS)
 
 
-@pytest.mark.parametrize("verb", [*([verb] for verb in VERBS), ["data", "list"], ["data", "fetch"]])
+@pytest.mark.parametrize(
+    "verb", [*([verb] for verb in VERBS), ["data", "list"], ["data", "fetch"], ["theory", "diagnose"]]
+)
 def test_every_verb_has_help(verb: list[str]):
     result = CliRunner().invoke(cli.app, [*verb, "--help"])
     assert result.exit_code == 0

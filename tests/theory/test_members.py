@@ -1,4 +1,4 @@
-"""Margins, gradients and indicators of real members, against finite differences, quadrature and plain loops."""
+"""Margins, gradients and indicators of real members against finite differences, quadrature and loops."""
 
 import numpy as np
 import pytest
@@ -118,7 +118,7 @@ def test_eri_is_the_formula_written_out():
 
 
 def test_soft_smoothed_margins_and_gradients_are_those_of_quadrature():
-    """Twenty groups' means around the truth: beyond 5 errors of 19 degrees with probability 8e-5, 14 numbers."""
+    """Each of 14 means of twenty groups is beyond 5 errors with probability 8e-5."""
     found = at_point(seed=0, draws=4_000)
     for j, member in enumerate(SLOPES):
         margin, gradient = member.smoothed(POINT)
@@ -190,7 +190,9 @@ def test_cosines():
     np.testing.assert_allclose(cosine(np.stack([a] * 4), np.stack([b] * 4)), expected)
     found, other = at_point(0, 8_000), SLOPES[0].weights.numpy() @ SLOPES[1].weights.numpy()
     truth = other / float(SLOPES[0].weights.norm() * SLOPES[1].weights.norm())
-    assert float(cosine(found.gradients[:, 0, 0, 0], found.gradients[:, 1, 0, 0])) == pytest.approx(truth)
+    assert float(cosine(found.gradients[:, 0, 0, 0], found.gradients[:, 1, 0, 0])) == pytest.approx(
+        truth, rel=1e-3
+    )
 
 
 def test_an_inputs_draws_depend_on_its_name_alone():

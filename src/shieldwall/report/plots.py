@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shieldwall.errors import UserError
-from shieldwall.files import disk_errors, write_atomic
+from shieldwall.report.figure_files import check_figure_path, write_figure
 from shieldwall.report.legends import legend_place
 from shieldwall.report.norms import shared_norm
 from shieldwall.report.styles import styles
@@ -18,12 +17,6 @@ from shieldwall.results.metrics import curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# Without these each file would hold the date and the version that drew it, and never be the same twice.
-_METADATA: dict[str, dict[str, Any]] = {
-    ".png": {"Software": None},
-    ".pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
-}
 
 
 def plot_certified_accuracy(
@@ -35,30 +28,12 @@ def plot_certified_accuracy(
     """
     targets = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     for target in targets:
-        if target.suffix.lower() not in _METADATA:
-            raise UserError(
-                f"{target}: a figure is written as {' or '.join(_METADATA)}, by the file's suffix"
-            )
+        check_figure_path(target)
     if not logs:
         raise UserError("there are no logs to draw")
-
     figure = draw(logs, radii)
-    rendered = [(target, _rendered(figure, target.suffix.lower())) for target in targets]
-    for target, content in rendered:
-        with disk_errors(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(target, content)
-
-
-def _rendered(figure: "Figure", suffix: str) -> bytes:
-    """The bytes of a file of this kind, the same for the same figure."""
-    from matplotlib import rc_context
-
-    content = BytesIO()
-    # 42 embeds TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
-    with rc_context({"pdf.fonttype": 42}):
-        figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=_METADATA[suffix])
-    return content.getvalue()
+    for target in targets:
+        write_figure(figure, target)
 
 
 def draw(logs: Sequence[Log], radii: Sequence[float] | None = None) -> "Figure":

@@ -7,7 +7,7 @@ from typing import Any
 from shieldwall.results.logs import Log
 
 # Okabe and Ito's colours, which the colour-blind tell apart, without the yellow that white swallows.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _STRONG, _THIN = 2.1, 0.9
 
@@ -24,7 +24,7 @@ def styles(logs: Sequence[Log]) -> list[dict[str, Any]]:
     if len(runs) == 1:
         turns = {id(log): turn for turn, log in enumerate([*ensembles, *members])}
     else:
-        stride = math.ceil(len(runs) / len(_COLOURS)) * len(_COLOURS)
+        stride = math.ceil(len(runs) / len(COLOURS)) * len(COLOURS)
         turns = {
             id(log): first + place * stride
             for first, run in enumerate(runs)
@@ -36,8 +36,8 @@ def styles(logs: Sequence[Log]) -> list[dict[str, Any]]:
 
 def _line(turn: int, width: float) -> dict[str, Any]:
     return {
-        "color": _COLOURS[turn % len(_COLOURS)],
-        "linestyle": _DASHES[turn // len(_COLOURS) % len(_DASHES)],
+        "color": COLOURS[turn % len(COLOURS)],
+        "linestyle": _DASHES[turn // len(COLOURS) % len(_DASHES)],
         "linewidth": width,
         # Strong lines lie over the thin ones.
         "zorder": 2 + width,

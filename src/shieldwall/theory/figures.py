@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shieldwall.errors import UserError
-from shieldwall.files import disk_errors, write_atomic
-from shieldwall.report.plots import _METADATA, _rendered
-from shieldwall.report.styles import _COLOURS
+from shieldwall.report.figure_files import write_figure
+from shieldwall.report.styles import COLOURS
 from shieldwall.theory.simulate import Relation, RelationPanel, Transferability, TransferabilityPanel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLUE, _RED, _GREEN = _COLOURS[:3]
+_BLUE, _RED, _GREEN = COLOURS[:3]
 _PANEL = (3.2, 3.4)
 """Width and height of a panel, in inches."""
 _BINS = 10
@@ -24,24 +22,12 @@ _BINS = 10
 
 def draw_transferability(result: Transferability, path: str | Path) -> None:
     """Write fig:transferability, as PNG or PDF by the suffix: a point for each instance of unlike radii."""
-    write_figure(transferability_figure(result), path)
+    write_figure(transferability_figure(result), Path(path))
 
 
 def draw_relation(result: Relation, path: str | Path) -> None:
     """Write fig:relation-ensemble-robustness-params, as PNG or PDF by the suffix: radius against members."""
-    write_figure(relation_figure(result), path)
-
-
-def write_figure(figure: "Figure", path: str | Path) -> None:
-    """Write a figure whole or not at all, the same bytes each time; its folder is made."""
-    target = Path(path)
-    suffix = target.suffix.lower()
-    if suffix not in _METADATA:
-        raise UserError(f"{target}: a figure is written as {' or '.join(_METADATA)}, by the file's suffix")
-    content = _rendered(figure, suffix)
-    with disk_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(target, content)
+    write_figure(relation_figure(result), Path(path))
 
 
 def transferability_figure(result: Transferability) -> "Figure":

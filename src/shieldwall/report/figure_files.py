@@ -1,0 +1,42 @@
+"""Figures as files: whole or not there, and the same bytes each time."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shieldwall.errors import UserError
+from shieldwall.files import disk_errors, write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Without these each file would hold the date and the version that drew it, and never be the same twice.
+_METADATA: dict[str, dict[str, Any]] = {
+    ".png": {"Software": None},
+    ".pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
+}
+
+
+def check_figure_path(path: Path) -> None:
+    """Refuse a suffix that no figure is written as."""
+    if path.suffix.lower() not in _METADATA:
+        raise UserError(f"{path}: a figure is written as {' or '.join(_METADATA)}, by the file's suffix")
+
+
+def write_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure as PNG or PDF, by the path's suffix; its folder is made."""
+    check_figure_path(path)
+    content = _rendered(figure, path.suffix.lower())
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, content)
+
+
+def _rendered(figure: "Figure", suffix: str) -> bytes:
+    from matplotlib import rc_context
+
+    content = BytesIO()
+    # 42 embeds TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
+    with rc_context({"pdf.fonttype": 42}):
+        figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=_METADATA[suffix])
+    return content.getvalue()

@@ -1,0 +1,226 @@
+"""The theory on a trained run: what is printed and written, against the library called by hand."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cli_tools import Outcome, Shieldwall, refused, rows, snapshot
+from typer.testing import CliRunner
+
+from shieldwall import cli, data
+from shieldwall.results.run import Run
+from shieldwall.smoothing import Gaussian
+from shieldwall.stages import diagnose_run
+from shieldwall.stages.common import load_members
+from shieldwall.theory import simulate
+from shieldwall.theory.conditions import eri_mme, eri_single, eri_weighted
+from shieldwall.theory.members import first_order, smoothed_eri, smoothed_first_order
+from shieldwall.theory.proxies import noisy_confidences, proxies
+from shieldwall.theory.transfer import transferability
+
+OPTIONS = ["--every", "12", "--draws", "60"]
+FIGURES = {"eri.png", "we-or-mme.png", "roc.png"}
+Columns = dict[str, list[str]]
+
+
+def columns(run: Path) -> Columns:
+    header, *body = ([cell.decode() for cell in line] for line in rows(run / "theory/diagnosis.tsv"))
+    return dict(zip(header, map(list, zip(*body, strict=True)), strict=True))
+
+
+def numbers(cells: list[str]) -> list[float]:
+    return [float(cell) for cell in cells]
+
+
+@pytest.fixture(scope="module")
+def diagnosed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """The certified smoke run, diagnosed at its 30 certified inputs: not to be changed."""
+    run = Path(shutil.copytree(finished, tmp_path_factory.mktemp("diagnosed") / "run"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        patch.setattr(cli.console, "_width", None)
+        result = CliRunner().invoke(
+            cli.app, ["theory", "diagnose", str(run), *OPTIONS], catch_exceptions=False
+        )
+    return run, Outcome(result.exit_code, result.stdout, result.stderr)
+
+
+def members_and_inputs(run: Path, indices: list[int]):
+    dataset, cpu = data.load("digits"), torch.device("cpu")
+    x, y = dataset.test.images(indices), dataset.test.labels[indices]
+    return load_members(Run(run), dataset, cpu), x, y
+
+
+def test_certificates_are_those_of_certify(diagnosed: tuple[Path, Outcome]):
+    run, _ = diagnosed
+    found = columns(run)
+    for vote in ("member-1", "member-2", "we", "mme"):
+        header, *body = rows(run / "certificates" / f"{vote}.tsv")
+        certified = dict(zip(header, zip(*body, strict=True), strict=True))
+        for ours, theirs in (("idx", b"idx"), ("truth", b"label")):
+            assert found[ours] == [cell.decode() for cell in certified[theirs]]
+        assert found[f"{vote}_predict"] == [cell.decode() for cell in certified[b"predict"]]
+        assert found[f"{vote}_radius"] == [cell.decode() for cell in certified[b"radius"]]
+
+
+def test_indicators_are_those_of_the_members(diagnosed: tuple[Path, Outcome]):
+    run, _ = diagnosed
+    found = columns(run)
+    indices = [int(cell) for cell in found["idx"]]
+    members, x, y = members_and_inputs(run, indices)
+    plain = first_order(members, x, y)
+    single = eri_single(plain.margins, plain.gradients, 0.25).max(-1)
+    for k in range(2):
+        np.testing.assert_allclose(
+            numbers(found[f"member-{k + 1}_plain_eri"]), single[k], rtol=1e-4, atol=1e-4
+        )
+    we = eri_weighted(plain.margins, plain.gradients, None, 0.25)
+    np.testing.assert_allclose(numbers(found["we_plain_eri"]), we.max(-1), rtol=1e-4, atol=1e-4)
+    rivals = plain.rivals[np.arange(len(we)), we.argmax(-1)]
+    assert found["we_plain_rival"] == [str(rival) for rival in rivals]
+    mme = eri_mme(plain.margins, plain.gradients, 0.25).max((-1, -2))
+    np.testing.assert_allclose(numbers(found["mme_plain_eri"]), mme, rtol=1e-4, atol=1e-4)
+    soft = smoothed_first_order(members, x[3:4], y[3:4], Gaussian(0.25), draws=60, indices=indices[3:4])
+    estimate = smoothed_eri(soft, 0.25)
+    worst = int(estimate.value[0].argmax())
+    assert float(found["we_soft_eri"][3]) == pytest.approx(estimate.value[0, worst], abs=1e-4)
+    assert float(found["we_soft_eri_error"][3]) == pytest.approx(estimate.error[0, worst], abs=1e-4)
+
+
+def test_proxies_are_those_of_the_members(diagnosed: tuple[Path, Outcome]):
+    run, _ = diagnosed
+    found = columns(run)
+    index = int(found["idx"][2])
+    members, x, y = members_and_inputs(run, [index])
+    drawn = noisy_confidences(members, x[0], Gaussian(0.25), draws=300, index=index)
+    expected = proxies(drawn, int(y))
+    for name in ("lambda_1", "lambda_2", "mu", "s", "s_f", "threshold", "x"):
+        assert float(found[name][2]) == pytest.approx(getattr(expected, name), rel=1e-4), name
+
+
+def test_what_is_shown(diagnosed: tuple[Path, Outcome]):
+    run, done = diagnosed
+    assert done.code == 0
+    found = columns(run)
+    lines = [line.rstrip() for line in done.out.splitlines()]
+    assert lines[0].startswith("diagnosing at 30 inputs")
+    assert max(len(line) for line in lines if str(run) not in line) <= 80
+    text = done.out
+    assert "ERI = slope - margin / r at r = 0.25, means over 30 inputs" in text
+    we = next(line.split() for line in lines if line.startswith("WE "))
+    assert we[4] == f"{np.mean(numbers(found['we_plain_eri'])):.3f}"
+    members, x, y = members_and_inputs(run, [int(cell) for cell in found["idx"]])
+    transfer = transferability(members, x, y, epsilon=0.5)
+    attacked = [line.split() for line in lines if line.startswith("member ") and " of 30" in line]
+    assert [int(cells[2]) for cells in attacked] == np.diag(transfer.fooled).tolist()
+    assert attacked[0][5] == f"{100 * transfer.rates[0, 1]:.0f}"
+    larger = next(line.split() for line in lines if line.startswith("larger certified radius"))
+    assert larger[3:] == [str(found["larger"].count(name)) for name in ("we", "mme", "equal")]
+    said = next(line.split() for line in lines if line.startswith("the corollary says"))
+    x_values = np.array(numbers(found["x"]))
+    assert said[3:] == [
+        str(int(n)) for n in ((x_values <= 0).sum(), (x_values > 0).sum(), np.isnan(x_values).sum())
+    ]
+    favoured = "MME" if (x_values > 0).sum() > (x_values <= 0).sum() else "WE"
+    assert f"recommended by the theory: {favoured}. lambda_1/lambda_2 = " in text
+    assert "measured: mean certified radius around the truth: WE " in text
+
+
+def test_figures_and_numbers_are_written(diagnosed: tuple[Path, Outcome]):
+    run, done = diagnosed
+    written = {path.name for path in (run / "theory").iterdir()}
+    assert written <= FIGURES | {"diagnosis.tsv"}
+    assert written >= {"diagnosis.tsv", "eri.png", "we-or-mme.png"}
+    assert ("roc.png" in written) == ("area under the ROC curve" in done.out)
+    for name in written - {"diagnosis.tsv"}:
+        assert (run / "theory" / name).read_bytes().startswith(b"\x89PNG")
+    assert f"in full: {run / 'theory/diagnosis.tsv'}" in done.out
+    assert '"diagnose"' in (run / "environment.json").read_text()
+
+
+def test_three_members_the_same_numbers_again(tmp_path: Path, shieldwall: Shieldwall):
+    made = shieldwall("train", "smoke", "--set", "members=3", "--set", "schedule.epochs=1", "--out", "three")
+    assert made.code == 0
+    options = ["--limit", "3", "--draws", "30", "--n", "50", "--radius", "0.1", "--attack", "0.3"]
+    first = shieldwall("theory", "diagnose", "three", *options)
+    content = Path("three/theory/diagnosis.tsv").read_bytes()
+    again = shieldwall("theory", "diagnose", "three", *options)
+    assert first.code == again.code == 0
+    assert Path("three/theory/diagnosis.tsv").read_bytes() == content
+    found = columns(Path("three"))
+    assert found["idx"] == ["0", "1", "2"]
+    assert set(found["mme_soft_eri"]) == {"nan"}  # no more than two members have one
+    assert all(float(cell) >= 0 for cell in found["mme_soft_sure"])
+    assert "attacks of length 0.3" in first.out
+    assert {"cosine_1-2", "cosine_1-3", "soft_cosine_2-3"} <= set(found)
+    assert diagnose_run("three", limit=2, draws=30, n=50).r == 0.25
+
+
+def test_an_input_is_explained(shieldwall: Shieldwall, trained: Path):
+    before = snapshot(trained)
+    options = ["--draws", "200", "--radius", "0.05"]
+    done = shieldwall("theory", "explain", trained, "--index", "24", *options)
+    assert done.code == 0
+    lines = [line.rstrip() for line in done.out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("test input 24, class ")
+    assert lines[0].endswith("sigma 0.25, r = 0.05")
+    we = [line.split() for line in lines if line.startswith("WE  ")]
+    margin, slope, eri = map(float, we[0][2:5])
+    assert eri == pytest.approx(slope - margin / 0.05, abs=0.02)
+    sharp = float(we[1][2])
+    if sharp - 2 * float(we[1][3]) >= 0.05:
+        assert "is sure to be robust within 0.05." in done.out
+    assert sharp == pytest.approx(radius(margin, slope, 2 / np.sqrt(2 * np.pi * np.e) / 0.25**2), abs=2e-3)
+    assert float(we[1][1]) == pytest.approx(radius(margin, slope, 2 / 0.25**2), abs=2e-3)
+    for question in ("robust? ", "why? ", "WE or MME? "):
+        assert any(line.startswith(question) for line in lines)
+    assert {name: content for name, content in snapshot(trained).items() if name != ".lock"} == {
+        name: content for name, content in before.items() if name != ".lock"
+    }
+
+
+def radius(margin: float, slope: float, beta: float) -> float:
+    """The positive root of beta r^2 + slope r = margin; the rival that decides is the strongest by far."""
+    return float((-slope + np.sqrt(slope**2 + 4 * beta * margin)) / (2 * beta))
+
+
+def test_the_papers_figures_are_drawn(shieldwall: Shieldwall, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        simulate, "transferability", partial(simulate.transferability, instances=5, n=1_000, members=(3, 4))
+    )
+    done = shieldwall("theory", "figures", "--out", "drawn", "--seed", "3")
+    assert done.code == 0
+    names = ["relation-ensemble-robustness-params", "transferability"]
+    assert sorted(path.name for path in Path("drawn").iterdir()) == [f"{name}.png" for name in names]
+    assert done.out.splitlines() == [f"fig:{name}: drawn/{name}.png" for name in names]
+
+
+def test_mistakes(shieldwall: Shieldwall, trained: Path, tmp_path: Path):
+    before = snapshot(trained)
+    refused(shieldwall("theory", "diagnose", tmp_path / "none"), "is not a run folder")
+    refused(shieldwall("theory", "diagnose", trained, "--radius", "0"), "positive number; given: 0.0")
+    refused(shieldwall("theory", "diagnose", trained, "--attack", "-1"), "positive number; given: -1.0")
+    refused(shieldwall("theory", "diagnose", trained, "--draws", "10"), "3 groups; given: 10 draws")
+    refused(shieldwall("theory", "diagnose", trained, "--limit", "0"), "at least 1; given: 0")
+    refused(shieldwall("theory", "diagnose", trained, "--n", "5"), "n = 5 ")
+    refused(shieldwall("theory", "explain", trained, "--index", "360"), "no test input 360", "0 to 359")
+    assert set(snapshot(trained)) - set(before) <= {".lock"}
+    with Run(trained).lock():
+        refused(shieldwall("theory", "diagnose", trained, "--limit", "1"), "another process")
+    recipe = trained / "recipe.yaml"
+    text = recipe.read_text()
+    recipe.write_text(text.replace("noise: gaussian", "noise: laplace"))
+    refused(shieldwall("theory", "diagnose", trained), "Gaussian noise", "laplace")
+    recipe.write_text(text.replace("members: 2", "members: 1"))
+    refused(shieldwall("theory", "explain", trained, "--index", "0"), "two members or more", "has 1")
+
+
+@pytest.mark.parametrize("verb", ["diagnose", "explain", "figures"])
+def test_every_verb_has_help(verb: str):
+    result = CliRunner().invoke(cli.app, ["theory", verb, "--help"])
+    assert result.exit_code == 0
+    assert f" theory {verb} [OPTIONS]" in result.output
