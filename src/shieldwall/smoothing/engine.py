@@ -10,21 +10,18 @@ then do, on what other inputs needed). On an accelerator the counts of one batch
 one runs: the device never waits for the host.
 """
 
-import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from shieldwall.errors import UserError
+from shieldwall.smoothing.batch import Batch, InProgress, Read
 from shieldwall.smoothing.batch_size import is_out_of_memory
 from shieldwall.smoothing.classify import Classify
-from shieldwall.smoothing.inputs import evaluating, prefers_channels_last
 from shieldwall.smoothing.noise import Noise
-from shieldwall.smoothing.precision import DTYPES, arithmetic
 from shieldwall.smoothing.sample import NoiseStream
 from shieldwall.smoothing.stopping import Stopping
 
@@ -41,30 +38,6 @@ class Counted:
     """(V, K) int64, on the CPU: the n0 draws that choose the class."""
     counts: Tensor
     """(V, K) int64, on the CPU: the draws after them."""
-
-
-@dataclass
-class _Input:
-    """An input whose draws are under way."""
-
-    order: int
-    index: int
-    image: Tensor
-    slot: int
-    stream: NoiseStream
-    drawn: int = 0
-    looks_done: int = 0
-    is_due: bool = False
-    """Whether its draws are made up to the next look, which decides whether there will be more."""
-
-
-class _Read(NamedTuple):
-    """Counts on their way to the host, and the inputs to be looked at in them."""
-
-    counts: Tensor
-    """(2 (slots + 1), V, K + 2)"""
-    inputs: list[_Input]
-    arrived: torch.cuda.Event | None
 
 
 @dataclass(frozen=True)
@@ -94,86 +67,18 @@ class Engine:
         inputs taken so far. `first_place` is the first one's place in a longer list of which these inputs
         are a part.
         """
-        yield from _Queue(self, _Batch(self), iter(inputs), first_place).run()
+        yield from _Queue(self, Batch(self), iter(inputs), first_place).run()
 
     def try_out(self) -> None:
         """Classify a batch of no input's draws."""
-        _Batch(self).count()
-
-
-class _Batch:
-    """The one batch that is filled and counted again and again, and the table of counts."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        shortest = engine.n0 + engine.stopping.looks()[0]
-        batches_ahead = 3 if engine.device.type == "cuda" else 2
-        self.slots = 2 + batches_ahead * math.ceil(engine.batch_size / shortest)
-        """Inputs that may be under way at a time: enough to fill batches whatever the looks decide."""
-        self._of_no_input = 2 * self.slots
-        self.allocate(engine.batch_size)
-
-    def allocate(self, size: int) -> None:
-        """Room for `size` draws, and no counts yet."""
-        engine = self._engine
-        self.size = size
-        self.rows = 0
-        channels_last = len(engine.shape) == 3 and prefers_channels_last(engine.owners)
-        self._noisy = torch.zeros(
-            (size, *engine.shape),
-            dtype=DTYPES[engine.precision],
-            device=engine.device,
-        ).contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
-        self._cells = torch.full((size,), self._of_no_input, device=engine.device)
-        self._counts: Tensor | None = None
-
-    def add(self, one: _Input, count: int) -> None:
-        """Put the next `count` draws of an input into the batch."""
-        for piece in one.stream.take(count):
-            noisy = self._engine.noise.perturb(one.image, piece)
-            self._noisy[self.rows : self.rows + len(piece)].copy_(noisy)
-            choosing = min(len(piece), max(0, self._engine.n0 - one.drawn))
-            cells = self._cells[self.rows : self.rows + len(piece)]
-            cells[:choosing].fill_(2 * one.slot)
-            cells[choosing:].fill_(2 * one.slot + 1)
-            self.rows += len(piece)
-            one.drawn += len(piece)
-
-    def count(self) -> None:
-        """Classify the batch and add up who won; rows that were not filled are counted for no input."""
-        with evaluating(self._engine.owners), arithmetic(self._engine.precision):
-            labels, num_classes = self._engine.classify(self._noisy)
-        kinds = num_classes + 2  # each class, nobody, not a number
-        if self._counts is None:
-            rows = 2 * (self.slots + 1)
-            self._counts = torch.zeros(rows, len(labels), kinds, dtype=torch.int64, device=labels.device)
-        votes = torch.arange(len(labels), device=labels.device)[:, None]
-        where = (self._cells * len(labels) + votes) * kinds + labels
-        self._counts.view(-1).scatter_add_(0, where.view(-1), torch.ones_like(where).view(-1))
-        self._cells.fill_(self._of_no_input)
-        self.rows = 0
-
-    def read(self, inputs: list[_Input]) -> _Read:
-        """The table of counts as it is after the batches so far, on its way to the host."""
-        assert self._counts is not None
-        if self._counts.device.type != "cuda":
-            return _Read(self._counts, inputs, None)
-        counts = torch.empty(self._counts.shape, dtype=self._counts.dtype, pin_memory=True)
-        counts.copy_(self._counts, non_blocking=True)
-        arrived: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        arrived.record()
-        return _Read(counts, inputs, arrived)
-
-    def clear(self, slot: int) -> None:
-        if self._counts is not None:
-            self._counts[2 * slot : 2 * slot + 2].zero_()
+        Batch(self).count()
 
 
 class _Queue:
     """Which input's draws come next: those of the earliest input that has draws to make."""
 
     def __init__(
-        self, engine: Engine, batch: _Batch, source: Iterator[tuple[int, Tensor]], first_place: int
+        self, engine: Engine, batch: Batch, source: Iterator[tuple[int, Tensor]], first_place: int
     ) -> None:
         self._engine = engine
         self._batch = batch
@@ -181,7 +86,7 @@ class _Queue:
         self._source_has_ended = False
         self._first_place = first_place
         self._looks = engine.stopping.looks()
-        self._under_way: dict[int, _Input] = {}
+        self._under_way: dict[int, InProgress] = {}
         self._free = deque(range(batch.slots))
         self._complete: dict[int, Counted] = {}
         self._taken = 0
@@ -189,7 +94,7 @@ class _Queue:
         self._go_to_row_of(0)
 
     def run(self) -> Iterator[Counted]:
-        reads: deque[_Read] = deque()
+        reads: deque[Read] = deque()
         delay = 1 if self._engine.device.type == "cuda" else 0
         while self._under_way or not self._source_has_ended:
             try:
@@ -209,7 +114,7 @@ class _Queue:
                 yield self._complete.pop(self._given)
                 self._given += 1
 
-    def _fill(self, reads: deque[_Read]) -> list[_Input]:
+    def _fill(self, reads: deque[Read]) -> list[InProgress]:
         """Fill the batch; return the inputs to be looked at after it."""
         due = []
         while room := self._batch.size - self._batch.rows:
@@ -226,11 +131,11 @@ class _Queue:
                 break
         return due
 
-    def _earliest(self) -> _Input | None:
+    def _earliest(self) -> InProgress | None:
         """The earliest input that has draws to make."""
         return next((one for one in self._under_way.values() if not one.is_due), None)
 
-    def _take(self) -> _Input | None:
+    def _take(self) -> InProgress | None:
         """Begin the next input, if there is one and room for it."""
         if self._source_has_ended or not self._free or self._taken - self._given >= MOST_WAITING:
             return None
@@ -239,12 +144,12 @@ class _Queue:
             self._source_has_ended = True
             return None
         index, image = found
-        one = _Input(self._taken, index, self._sent(image), self._free.popleft(), self._stream(index))
+        one = InProgress(self._taken, index, self._sent(image), self._free.popleft(), self._stream(index))
         self._under_way[one.order] = one
         self._taken += 1
         return one
 
-    def _look(self, read: _Read) -> None:
+    def _look(self, read: Read) -> None:
         """Complete the inputs that are settled; the others go on."""
         if read.arrived is not None:
             read.arrived.synchronize()
@@ -263,7 +168,7 @@ class _Queue:
                 self._free.append(one.slot)
                 del self._under_way[one.order]
 
-    def _settled(self, inputs: list[_Input], counts: Tensor) -> list[bool]:
+    def _settled(self, inputs: list[InProgress], counts: Tensor) -> list[bool]:
         at_end = [one.looks_done + 1 == len(self._looks) for one in inputs]
         if all(at_end):
             return at_end
