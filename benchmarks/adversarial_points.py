@@ -10,17 +10,14 @@ a stronger pull. The measures are those of benchmarks/diversity.py, all at test 
 is measured under shared noise, whichever points it was trained at.
 """
 
-import argparse
 import copy
-import time
 from collections.abc import Sequence
 
 import torch
-from diversity import CONTINUED, Row, measure, table
+from diversity import CONTINUED, Row, compare, measure, table
 
 import shieldwall as sw
 from shieldwall import recipes
-from shieldwall.results.environment import commit, device_name
 from shieldwall.training import build_objective
 
 NOISY, STRONGER, ADVERSARIAL = "DRT, noisy", "DRT, noisy, stronger", "DRT, adversarial"
@@ -29,28 +26,11 @@ FACTOR = 1.3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--sigmas", default="0.25,0.5")
-    parser.add_argument("--n", type=int, default=2_000, help="draws of a certificate")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    options = parser.parse_args()
-    seeds = [int(seed) for seed in options.seeds.split(",")]
-    if len(seeds) < 2:
-        parser.error("a spread takes at least two seeds")
-    device = torch.device(options.device)
-    print(f"{device_name(device)}, torch {torch.__version__}, commit {commit()}")
-    for sigma in map(float, options.sigmas.split(",")):
-        started = time.perf_counter()
-        found = [ensembles(seed, sigma, options.n, device) for seed in seeds]
-        print(
-            f"\nsigma {sigma:g}, seeds {options.seeds}, n {options.n:,}: mean (smallest to largest), "
-            f"{time.perf_counter() - started:.0f} s\n\n{table(found)}\n\n{differences(found, NOISY)}"
-            f"\n\n{differences(found, STRONGER)}",
-            flush=True,
-        )
+    compare(__doc__, ensembles, shown)
+
+
+def shown(found: list[dict[str, Row]], sigma: float) -> str:
+    return "\n\n".join([table(found), differences(found, NOISY), differences(found, STRONGER)])
 
 
 def ensembles(seed: int, sigma: float, n: int, device: torch.device) -> dict[str, Row]:

@@ -12,7 +12,7 @@ average certified radius (ACR). The recipes' numbers were chosen on training ima
 import argparse
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -34,10 +34,21 @@ WAYS = {CONTINUED: "gaussian", "GD alone": "drt-gd", "CM alone": "drt-cm", "DRT"
 Row = dict[str, float]
 
 
+Ensembles = Callable[[int, float, int, torch.device], dict[str, Row]]
+"""Seed, sigma, n and device -> one seed's ensembles, each measured."""
+Shown = Callable[[list[dict[str, Row]], float], str]
+"""All seeds' ensembles, sigma -> text."""
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    compare(__doc__, ensembles, lambda found, sigma: f"{table(found)}\n\n{claims(found, sigma)}")
+
+
+def compare(
+    about: str | None, ensembles: Ensembles, shown: Callable[[list[dict[str, Row]], float], str]
+) -> None:
+    """Print what `shown` makes of all seeds' ensembles, sigma by sigma, as the command line asks."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--sigmas", default="0.25,0.5")
     parser.add_argument("--n", type=int, default=2_000, help="draws of a certificate")
@@ -51,11 +62,10 @@ def main() -> None:
     for sigma in map(float, options.sigmas.split(",")):
         started = time.perf_counter()
         found = [ensembles(seed, sigma, options.n, device) for seed in seeds]
+        settings = f"sigma {sigma:g}, seeds {options.seeds}, n {options.n:,}"
+        seconds = time.perf_counter() - started
         print(
-            f"\nsigma {sigma:g}, seeds {options.seeds}, n {options.n:,}: mean (smallest to largest), ", end=""
-        )
-        print(
-            f"{time.perf_counter() - started:.0f} s\n\n{table(found)}\n\n{claims(found, sigma)}", flush=True
+            f"\n{settings}: mean (smallest to largest), {seconds:.0f} s\n\n{shown(found, sigma)}", flush=True
         )
 
 

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.table import Table
 
 from shieldwall.errors import UserError
+from shieldwall.report.plain_table import PlainTable
 from shieldwall.theory.proxies import Proxies, Roc, roc
 from shieldwall.theory.standing import Standing
 from shieldwall.theory.transfer import Transfer
@@ -148,7 +148,7 @@ def title(vote: str) -> str:
 
 def small_table(*headings: str) -> Table:
     """An empty table: numbers to the right, names, which have no heading, to the left."""
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    drawn = PlainTable()
     for heading in headings:
         drawn.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     return drawn

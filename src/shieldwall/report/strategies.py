@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from shieldwall.errors import UserError
+from shieldwall.report.plain_table import PlainTable
 from shieldwall.results.logs import ABSTAIN
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def _percent(fraction: float) -> str:
     return f"{100 * fraction:.1f}"
 
 
-class _WholeTable(Table):
+class _WholeTable(PlainTable):
     """A table that overflows a narrow terminal: rich by itself would cut numbers."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -279,15 +279,7 @@ class _WholeTable(Table):
 
 
 def _table(title: str, headings: list[str]) -> Table:
-    drawn = _WholeTable(
-        title=Text(title),
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-        collapse_padding=True,
-        title_justify="left",
-        caption_justify="left",
-    )
+    drawn = _WholeTable(title=Text(title))
     for heading in headings:
         drawn.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     return drawn

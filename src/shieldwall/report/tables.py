@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -10,13 +9,14 @@ from rich.text import Text
 
 from shieldwall.report.cells import about, columns
 from shieldwall.report.notes import notes
+from shieldwall.report.plain_table import PlainTable
 from shieldwall.results.logs import Log
 
 _GAP = 2
 _LEAST_TITLE = 16
 
 
-class _Table(Table):
+class _Table(PlainTable):
     """A table that wraps its first column to fit the terminal, but never cuts a number.
 
     Where even that is too wide it overflows: rich by itself would drop the titles, then digits.
@@ -36,16 +36,7 @@ def table(logs: Sequence[Log], radii: Sequence[float] | None = None) -> Table:
     To print one that may be wider than the terminal, give `crop=False` to rich's `print`.
     """
     title, shown = about(logs), columns(logs, radii)
-    drawn = _Table(
-        title=Text(title),
-        caption=Text("\n".join(notes(logs))),
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-        collapse_padding=True,
-        title_justify="left",
-        caption_justify="left",
-    )
+    drawn = _Table(title=Text(title), caption=Text("\n".join(notes(logs))))
     drawn.add_column()
     for column in shown:
         width = max(len(text) for text in (*column.heading, *column.cells))

@@ -42,7 +42,7 @@ from torch import Tensor
 from shieldwall.errors import UserError
 from shieldwall.smoothing import bounds
 from shieldwall.smoothing.ball import Ball
-from shieldwall.smoothing.certificates import ABSTAIN, Certificates
+from shieldwall.smoothing.certificates import Certificates, certified
 from shieldwall.smoothing.confidence import Sequential
 from shieldwall.smoothing.noise import Noise
 
@@ -74,22 +74,11 @@ def after_smoothing(
     ball = Ball.of(noise, norm, size)
     by_input, selected_by_input = counts.transpose(0, 1), selection.transpose(0, 1)
     chosen = _surest_class(selected_by_input)
-    p_lower, p_upper = _bounds(by_input.numpy(), chosen.numpy(), alpha, two_sided, sequential)
-    radii = torch.from_numpy(ball.radius(p_lower, p_upper))
+    p_bounds = _bounds(by_input.numpy(), chosen.numpy(), alpha, two_sided, sequential)
+    radii = torch.from_numpy(ball.radius(*p_bounds))
     kind = "-two-sided" if two_sided else f"-{sequential}" if sequential else ""
-    return Certificates(
-        labels=torch.where(radii > 0, chosen, ABSTAIN),
-        radii=radii,
-        p_lower=torch.from_numpy(p_lower),
-        p_upper=torch.from_numpy(p_upper),
-        counts=by_input,
-        selection_counts=selected_by_input,
-        noise=noise,
-        alpha=alpha,
-        bound=f"after-smoothing{kind}",
-        norm=ball.norm,
-        precision=precision,
-    )
+    bound = f"after-smoothing{kind}"
+    return certified(chosen, p_bounds, radii, selected_by_input, by_input, ball, alpha, bound, precision)
 
 
 def _surest_class(selection: Tensor) -> Tensor:

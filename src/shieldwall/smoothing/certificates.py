@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shieldwall.smoothing.ball import Ball
@@ -94,16 +96,33 @@ def from_counts(
     chosen = selection_counts.argmax(-1)
     p_lower, p_upper = bound(chosen.numpy(), counts.numpy(), alpha)
     radii = torch.from_numpy(ball.radius(p_lower, p_upper if isinstance(bound, TwoSided) else None))
+    return certified(
+        chosen, (p_lower, p_upper), radii, selection_counts, counts, ball, alpha, str(bound), precision
+    )
+
+
+def certified(
+    chosen: Tensor,
+    p_bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
+    radii: Tensor,
+    selection_counts: Tensor,
+    counts: Tensor,
+    ball: Ball,
+    alpha: float,
+    bound: str,
+    precision: str,
+) -> Certificates:
+    """Certificates of the chosen classes, which abstain where there is no radius."""
     return Certificates(
         labels=torch.where(radii > 0, chosen, ABSTAIN),
         radii=radii,
-        p_lower=torch.from_numpy(p_lower),
-        p_upper=torch.from_numpy(p_upper),
+        p_lower=torch.from_numpy(p_bounds[0]),
+        p_upper=torch.from_numpy(p_bounds[1]),
         counts=counts,
         selection_counts=selection_counts,
-        noise=noise,
+        noise=ball.noise,
         alpha=alpha,
-        bound=str(bound),
+        bound=bound,
         norm=ball.norm,
         precision=precision,
     )

@@ -53,15 +53,21 @@ def prefers_channels_last(owners: Sequence[object]) -> bool:
 
 
 @contextmanager
-def evaluating(owners: Sequence[object]) -> Iterator[None]:
-    """Modules in evaluation mode and no gradients; the modes they had come back afterwards."""
+def evaluation_mode(owners: Sequence[object]) -> Iterator[None]:
+    """Modules in evaluation mode; afterwards every part has the mode it had."""
     parts = [part for owner in owners if isinstance(owner, nn.Module) for part in owner.modules()]
     were_training = [part for part in parts if part.training]
     for part in parts:
         part.training = False
     try:
-        with torch.inference_mode():
-            yield
+        yield
     finally:
         for part in were_training:
             part.training = True
+
+
+@contextmanager
+def evaluating(owners: Sequence[object]) -> Iterator[None]:
+    """Modules in evaluation mode, and no gradients."""
+    with evaluation_mode(owners), torch.inference_mode():
+        yield

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.theory.conditions import weighted_conditions
+from shieldwall.theory.conditions import checked_margins, weighted_conditions
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -183,13 +183,11 @@ def _cosines(first: Floats, second: Floats) -> Floats:
 
 
 def _pair_margins(margins: ArrayLike) -> Floats:
-    m = np.asarray(margins, dtype=np.float64)
-    if m.ndim < 2 or len(m) != 2 or not m.size:
+    m = checked_margins(margins)
+    if len(m) != 2:
         raise UserError(
             f"margins of two members are (2, ..., C), classes other than y0 last; given: {m.shape}"
         )
-    if not np.isfinite(m).all():
-        raise UserError("margins must be finite")
     return m
 
 

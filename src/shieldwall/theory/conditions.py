@@ -191,7 +191,7 @@ def weighted_gap(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats
     WE returns y0 at x if this is positive and another class if it is negative; 0 is a tie. So WE is r-robust
     if it is positive at all points nearer than r, and only if it is nowhere negative there.
     """
-    m = _checked_margins(margins)
+    m = checked_margins(margins)
     return np.asarray(np.tensordot(_shares(weights, len(m)), m, axes=1).min(-1))
 
 
@@ -202,13 +202,13 @@ def max_margin_gap(margins: ArrayLike) -> Floats:
     puts two classes above y0 (`at_most_one_above`), it returns another class where it is negative. 0 is a
     tie.
     """
-    worst = _checked_margins(margins).min(-1)
+    worst = checked_margins(margins).min(-1)
     return np.asarray(worst.max(0) + worst.min(0))
 
 
 def at_most_one_above(margins: ArrayLike) -> Bools:
     """Whether y0 is every member's first or second class, the proviso of MME's necessary condition, (...)."""
-    return np.asarray(((_checked_margins(margins) < 0).sum(-1) <= 1).all(0))
+    return np.asarray(((checked_margins(margins) < 0).sum(-1) <= 1).all(0))
 
 
 def _pair_conditions(margins: Floats, gradients: Floats, i: int, j: int, beta: float) -> Conditions:
@@ -246,7 +246,7 @@ def _checked_beta(beta: float) -> float:
     return float(beta)
 
 
-def _checked_margins(margins: ArrayLike) -> Floats:
+def checked_margins(margins: ArrayLike) -> Floats:
     m = np.asarray(margins, dtype=np.float64)
     if m.ndim < 2 or not m.size:
         raise UserError(
@@ -258,7 +258,7 @@ def _checked_margins(margins: ArrayLike) -> Floats:
 
 
 def _checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
-    m, g = _checked_margins(margins), np.asarray(gradients, dtype=np.float64)
+    m, g = checked_margins(margins), np.asarray(gradients, dtype=np.float64)
     if g.shape[:-1] != m.shape:
         raise UserError(f"gradients are those of the margins, {(*m.shape, 'd')}; given: {g.shape}")
     if not np.isfinite(g).all():

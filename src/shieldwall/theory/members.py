@@ -16,8 +16,7 @@ which has no bias. Standard errors come from leaving out one group at a time (th
 N members, B inputs, K classes, C = K - 1 rivals of the true class, D pixels, G groups.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -29,6 +28,7 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
+from shieldwall.smoothing.inputs import evaluation_mode
 from shieldwall.smoothing.noise import Noise
 from shieldwall.theory.conditions import Conditions
 
@@ -174,19 +174,6 @@ def jackknife(statistic: Callable[..., Floats], *grouped: Floats) -> Estimate:
     groups = len(grouped[0])
     without = [statistic(*(np.delete(one, a, axis=0) for one in grouped)) for a in range(groups)]
     return Estimate(statistic(*grouped), np.sqrt((groups - 1) * np.var(without, axis=0)))
-
-
-@contextmanager
-def evaluation_mode(members: Sequence[nn.Module]) -> Iterator[None]:
-    """Evaluation mode for now; afterwards every part has the mode it had."""
-    parts = [(part, part.training) for member in members for part in member.modules()]
-    for member in members:
-        member.eval()
-    try:
-        yield
-    finally:
-        for part, training in parts:
-            part.training = training
 
 
 def _groups_at(

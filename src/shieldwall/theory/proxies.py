@@ -26,8 +26,9 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
+from shieldwall.smoothing.inputs import evaluation_mode
 from shieldwall.smoothing.noise import Noise
-from shieldwall.theory.members import Floats, evaluation_mode
+from shieldwall.theory.members import Floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
 
 

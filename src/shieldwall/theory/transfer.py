@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.theory.members import evaluation_mode
+from shieldwall.smoothing.inputs import evaluation_mode
 
 TINY = 1e-20
 """Below this a gradient or a perturbation has no direction worth following."""

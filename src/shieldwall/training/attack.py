@@ -13,11 +13,11 @@ x, x' (B, C, H, W); eps (m, B, C, H, W); y (B,).
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+
+from shieldwall.smoothing.inputs import evaluation_mode
 
 TINY = 1e-20
 """Below this a gradient or a perturbation has no direction worth following."""
@@ -33,7 +33,7 @@ def smoothed_pgd(
     """
     step_size = 2 * epsilon / steps
     x = adversarial = x.detach()
-    with evaluation_mode(member), torch.enable_grad():
+    with evaluation_mode([member]), torch.enable_grad():
         for _ in range(steps):
             variable = adversarial.detach().requires_grad_()
             loss = smoothed_loss(member, variable, y, noise_by_copy)
@@ -66,15 +66,3 @@ def lengths(images: Tensor) -> Tensor:
     """The L2 norm of each image, never zero.  (B, C, H, W) -> (B, 1, 1, 1)"""
     norms: Tensor = torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(TINY)
     return norms.view(-1, *(1 for _ in images.shape[1:]))
-
-
-@contextmanager
-def evaluation_mode(member: nn.Module) -> Iterator[None]:
-    """Evaluation mode for now; afterwards every part has the mode it had."""
-    modes = [(part, part.training) for part in member.modules()]
-    member.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
