@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,14 @@ from shieldwall.interruption import finishing_first
 
 FINISHING = "finishing the inputs in progress; Ctrl-C again stops at once\n"
 STOPPED = "stopped; run the same command to go on from here\n"
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard() -> Iterator[None]:
+    """Whatever started the tests: a shell's background jobs ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")
