@@ -5,24 +5,19 @@ from typing import Annotated
 
 import typer
 
+from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, console
+
 app = typer.Typer(
     help="What the paper's theory says: of a trained run, of one input, and in its own figures.",
     no_args_is_help=True,
 )
 
-RunFolder = Annotated[Path, typer.Argument(help="A run folder made by `shieldwall train`.")]
 Radius = Annotated[
     float | None, typer.Option("--radius", help="Ask about robustness within this; by default sigma.")
 ]
 Draws = Annotated[
     int | None, typer.Option(help="Draws of a certificate; by default the recipe's, 10,000 at most.")
 ]
-Seed = Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="Where to look for data first; then $SHIELDWALL_DATA, then the cache folder."),
-]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; by default a GPU if there is one.")]
 
 
 @app.command("diagnose")
@@ -38,7 +33,7 @@ def diagnose_command(
         int | None, typer.Option(help="Every so many test inputs; by default about 100, spread evenly.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many inputs.")] = None,
-    seed: Seed = None,
+    seed: NoiseSeed = None,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
@@ -47,7 +42,6 @@ def diagnose_command(
     Every number goes to `theory/diagnosis.tsv` in the run folder, and figures beside it. The theory is of
     Gaussian noise and L2 radii.
     """
-    from shieldwall.cli import console
     from shieldwall.report.diagnosis import advice, measured, shown
     from shieldwall.report.diagnosis_plots import plot_diagnosis
     from shieldwall.stages.diagnose import FILE, FOLDER, diagnose_run
@@ -73,7 +67,7 @@ def explain_command(
     radius: Radius = None,
     draws: Annotated[int, typer.Option(help="Draws of gradients.")] = 2_000,
     n: Draws = None,
-    seed: Seed = None,
+    seed: NoiseSeed = None,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
@@ -81,7 +75,6 @@ def explain_command(
 
     Example: `shieldwall theory explain runs/demo --index 7`
     """
-    from shieldwall.cli import console
     from shieldwall.report.explanation import explanation
     from shieldwall.stages.diagnose import explain_run
 
@@ -99,7 +92,6 @@ def figures_command(
 
     The ROC curve needs trained members: `shieldwall theory diagnose RUN` draws it.
     """
-    from shieldwall.cli import console
     from shieldwall.theory.figures import draw_relation, draw_transferability
     from shieldwall.theory.simulate import relation, transferability
 

@@ -1,0 +1,63 @@
+"""The command line: verbs over the library, no science."""
+
+import os
+import sys
+import time
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+from shieldwall.cli import certification, datasets, demo, recipes, reports, theory, training
+from shieldwall.cli.options import console
+from shieldwall.errors import UserError
+
+__all__ = ["app", "console", "main"]
+
+STOPPED = 130
+"""The exit code after Ctrl-C, as shells give it."""
+
+app = typer.Typer(
+    help="Certifiably robust ensembles: train them, certify them by randomized smoothing, show the result."
+    "\n\n"
+    "First steps: `shieldwall demo`, or `shieldwall train digits-gaussian`, then `shieldwall certify` and "
+    "`shieldwall report` on the run folder it names.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command("train")(training.train_command)
+app.command("certify")(certification.certify_command)
+app.command("weigh")(training.weigh_command)
+app.command("predict")(certification.predict_command)
+app.command("strategies")(certification.strategies_command)
+app.command("report")(reports.report_command)
+app.command("recipes")(recipes.recipes_command)
+app.command("demo")(demo.demo_command)
+app.add_typer(datasets.app, name="data")
+app.add_typer(theory.app, name="theory")
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != STOPPED:  # typer turns Ctrl-C into an exit
+            raise
+        if os.environ.get("RANK", "0") == "0":
+            Console(stderr=True).print("stopped; run the same command to go on from here")
+        sys.exit(STOPPED)
+
+
+def _fail(message: str) -> NoReturn:
+    if os.environ.get("RANK", "0") != "0":  # a mistake seen by all processes is told by the first alone:
+        time.sleep(10)  # when that one ends, torchrun ends the others
+    line = " ".join(message.splitlines())
+    Console(stderr=True).print(f"error: {line}", style="red", highlight=False, markup=False, soft_wrap=True)
+    sys.exit(2)

@@ -1,0 +1,39 @@
+"""`data`: which data sets are here."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from shieldwall.cli.options import DataDir, console
+
+app = typer.Typer(help="See which data sets are here, and fetch those that are not.", no_args_is_help=True)
+
+
+@app.command("list")
+def data_list(data_dir: DataDir = None) -> None:
+    """List the data sets and where each was found."""
+    from shieldwall.data import status
+
+    table = Table("data set", "found in", "what it is", box=None, header_style="bold")
+    for found in status(data_dir):
+        table.add_row(found.name, str(found.place or "not found"), found.description)
+    console.print(table)
+
+
+@app.command("fetch")
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where to put it; by default where it will be found.")
+    ] = None,
+    from_url: Annotated[str | None, typer.Option(help="Another source of the same files.")] = None,
+) -> None:
+    """Download a data set, checked against its published checksums; called again, it resumes."""
+    from shieldwall.data import fetch
+    from shieldwall.progress import file_bars
+
+    with file_bars(console) as show:
+        folder = fetch(name, data_dir, from_url, show)
+    console.print(f"{name}: complete in {folder}", soft_wrap=True)

@@ -1,0 +1,27 @@
+"""What several verbs share: the console, options and their parsing."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from shieldwall.errors import UserError
+
+console = Console(markup=False, highlight=False)  # a path may hold what would be markup
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Where to look for data first; then $SHIELDWALL_DATA, then the cache folder."),
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; by default a GPU if there is one.")]
+RunFolder = Annotated[Path, typer.Argument(help="A run folder made by `shieldwall train`.")]
+NoiseSeed = Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")]
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """The numbers in a list such as 0,0.25,0.5."""
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise UserError(f"{option} takes numbers such as 0,0.25,0.5; given: {text!r}") from error

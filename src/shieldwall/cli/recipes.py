@@ -1,0 +1,35 @@
+"""`recipes`: what can be trained."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from shieldwall.cli.options import console
+
+
+def recipes_command(
+    name: Annotated[
+        str | None, typer.Argument(help="Show this recipe in full, or list those with this in their name.")
+    ] = None,
+) -> None:
+    """List the recipes, or show one in full.
+
+    A name may carry a sigma: `mnist-gaussian-1.0`. Those called drt go on from trained members: give
+    `shieldwall train` a run of the method they wrap, with `--from`. Example: `shieldwall recipes cifar10`
+    """
+    from itertools import groupby
+
+    from shieldwall import recipes
+
+    listed = {known: family for known, family in recipes.FAMILIES.items() if name is None or name in known}
+    if name is not None and (name in listed or not listed):
+        console.print(recipes.get(name).to_yaml(), end="", soft_wrap=True)
+        return
+    table = Table("recipe", "sigma", "what it does", box=None, header_style="bold")
+    for _, group in groupby(listed.items(), key=lambda item: item[1].usual().data):
+        if table.row_count:
+            table.add_row()
+        for known, family in group:
+            table.add_row(known, " ".join(map(str, family.sigmas)), family.usual().summary)
+    console.print(table)
