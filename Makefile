@@ -1,11 +1,11 @@
-# make demo | make test | make check: each sets up .venv first, and again only when its inputs change.
+# make demo | make test | make check | make docs: each sets up .venv first, and again only when its inputs change.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check format clean
+.PHONY: demo test check docs format clean
 
 demo: $(READY)
 	$(BIN)/shieldwall demo
@@ -17,6 +17,9 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/sphinx-build -W --keep-going -q -d build/doctrees docs build/docs
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -30,4 +33,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
