@@ -33,7 +33,7 @@ def device_name(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the checkout this package runs from, marked if changed; None for an installed copy."""
+    """The commit of the checkout this package runs from, marked if changed; elsewhere $SHIELDWALL_COMMIT."""
     here = Path(__file__).parent
 
     def git(*command: str) -> str | None:
@@ -46,7 +46,7 @@ def commit() -> str | None:
         return done.stdout.strip() if done.returncode == 0 else None
 
     if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
-        return None
+        return os.environ.get("SHIELDWALL_COMMIT")
     changed = git("status", "--porcelain", "--untracked-files=no", ".")
     return f"{git('rev-parse', 'HEAD')}{' (changed)' if changed else ''}"
 

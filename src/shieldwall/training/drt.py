@@ -21,7 +21,7 @@ direction, and the cost grows with N, not with the number of pairs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple, Self
@@ -52,6 +52,10 @@ class DRT(Objective):
     design: str = "pairwise"
     points: str = "noisy"
     """Where margins are taken: at the noisy inputs that all share, or at each member's adversarial ones."""
+    warmup: int = 0
+    """Epochs over which both weights grow linearly to their full size; 0 for none."""
+    scale: float = field(default=1.0, repr=False, metadata={"option": False})
+    """The part of both weights that this epoch uses: `at_epoch` sets it."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, MemberObjective):
@@ -62,6 +66,8 @@ class DRT(Objective):
         for name, rho in (("rho_gd", self.rho_gd), ("rho_cm", self.rho_cm)):
             if not 0 <= rho < float("inf"):
                 raise UserError(f"{name} must be a number that is not negative; given: {rho}")
+        if self.warmup < 0:
+            raise UserError(f"warmup (epochs) must not be negative; given: {self.warmup}")
         if self.design not in DESIGNS:
             raise UserError(f"design must be one of {', '.join(DESIGNS)}; given: {self.design!r}")
         if self.points not in POINTS:
@@ -77,7 +83,8 @@ class DRT(Objective):
             raise UserError(f"DRT regularises pairs of members: it needs at least two; given: {count}")
 
     def at_epoch(self, epoch: int) -> Self:
-        return replace(self, base=self.base.at_epoch(epoch))
+        scale = min(1.0, (epoch + 1) / self.warmup) if self.warmup else 1.0
+        return replace(self, base=self.base.at_epoch(epoch), scale=scale)
 
     def __call__(
         self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
@@ -97,14 +104,14 @@ class DRT(Objective):
         correct = [one.detach().argmax(-1) == batch.labels for one in logits]
         groups = valid_groups(correct, self.design)
         cm = confidence_margin(margins, groups)
-        total, terms = base.total + self.rho_cm * cm, {**base.terms, "cm": cm.detach()}
+        total, terms = base.total + self.scale * self.rho_cm * cm, {**base.terms, "cm": cm.detach()}
         if self.rho_gd:
             gradients = [
                 torch.autograd.grad(margin.sum(), one, create_graph=True)[0]
                 for margin, one in zip(margins, points, strict=True)
             ]
             gd = gradient_diversity(gradients, groups, self.squared)
-            total = total + self.rho_gd * gd
+            total = total + self.scale * self.rho_gd * gd
             cosine = mean_cosine([gradient.detach() for gradient in gradients], groups)
             terms |= {"gd": gd.detach(), "cosine": cosine}
         return Loss(total, terms)

@@ -13,13 +13,19 @@ from shieldwall.data import Split
 from shieldwall.errors import UserError
 from shieldwall.models import place
 from shieldwall.training import checkpoint as checkpoints
-from shieldwall.training.objective import Objective
+from shieldwall.training.objective import ACCURACY_OF, Objective
 from shieldwall.training.parallel import ALONE, World, copy_buffers_from_first, copy_state_from_first
 from shieldwall.training.schedule import Schedule
 from shieldwall.training.step import Step
 
 Record = dict[str, Any]
-"""One epoch of the log: epoch, lr, loss, the objective's terms, seconds."""
+"""One epoch of the log: epoch, lr, loss, the objective's terms, the weakest member's accuracy, seconds."""
+
+WEAKEST = "weakest"
+"""The name of the least accuracy of a member in the log."""
+
+LEARNED, DEAD = 0.25, 0.05
+"""Above chance by so much a member has learned something; by less than the other, nothing is left of it."""
 
 
 def train(
@@ -70,6 +76,7 @@ def train(
     records = world.agree(records)
     copy_state_from_first(world, members, optimizer)
 
+    chance = float(data.labels.bincount().max()) / len(data)
     data = data.to(where)
     noise = torch.Generator(device=where)
     step: Step | None = None
@@ -77,10 +84,11 @@ def train(
         noise.manual_seed(seeds.derive(seed, "training noise", epoch))
         current, lr = objective.at_epoch(epoch), schedule.lr_at(epoch)
         if step is None or (current, lr) != (step.objective, step.lr):
-            step = Step(members, current, optimizer, lr, noise, world)
+            step = Step(members, current, optimizer, lr, noise, world, schedule.clip)
         order = seeds.generator("cpu", seed, "order", epoch)
         batches = data.batches(schedule.batch_size, order, where)
         records.append(_epoch(epoch, members, batches, len(data), step, world, on_batch))
+        check_alive(records, chance)
         # What a checkpoint holds is what all go on with, or a resumed training would differ.
         copy_buffers_from_first(world, members)
         if world.is_first and path is not None:
@@ -117,6 +125,8 @@ def _epoch(
     totals = world.sum(torch.stack(list(sums.values()))).tolist()
     means = {name: value / images for name, value in zip(sums, totals, strict=True)}
     check_finite(epoch, means)
+    if accuracies := [means.pop(name) for name in sums if name.startswith(ACCURACY_OF)]:
+        means[WEAKEST] = min(accuracies)
     return {"epoch": epoch + 1, "lr": step.lr, **means, "seconds": time.perf_counter() - started}
 
 
@@ -127,4 +137,19 @@ def check_finite(epoch: int, means: dict[str, float]) -> None:
         raise UserError(
             f"training diverged in epoch {epoch + 1}: {', '.join(broken)} is not finite; the state after "
             f"epoch {epoch} is kept; lower the learning rate (--set schedule.lr=...) and start a new run"
+        )
+
+
+def check_alive(records: Sequence[Record], chance: float) -> None:
+    """Stop when a member that had learned something answers one class for everything.
+
+    `chance` is the accuracy of doing so at best. Without this check the other members would hide it.
+    """
+    weakest = [record[WEAKEST] for record in records if WEAKEST in record]
+    if weakest and max(weakest) > chance + LEARNED and weakest[-1] < chance + DEAD:
+        raise UserError(
+            f"a member died in epoch {records[-1]['epoch']}: its accuracy under noise fell from "
+            f"{100 * max(weakest):.1f}% to {100 * weakest[-1]:.1f}%; the state before is kept; start a new "
+            "run with a lower learning rate (--set schedule.lr=...), clipped gradients (--set "
+            "schedule.clip=1) or, for DRT, a longer warm-up (--set objective.warmup=10)"
         )

@@ -118,9 +118,17 @@ class MemberObjective(Objective):
         )
 
 
+ACCURACY_OF = "accuracy of member "
+"""Before a member's number: the terms that hold each member's own accuracy."""
+
+
 def summed(losses: Sequence[Loss]) -> Loss:
-    """The members' losses added up, and their terms averaged."""
-    terms = {name: torch.stack([one.terms[name] for one in losses]).mean() for name in losses[0].terms}
+    """The members' losses added up, and their terms averaged; accuracies also one by one."""
+    stacked = {name: torch.stack([one.terms[name] for one in losses]) for name in losses[0].terms}
+    terms = {name: values.mean() for name, values in stacked.items()}
+    for name, values in stacked.items():
+        if name.endswith("accuracy"):
+            terms |= {f"{ACCURACY_OF}{k}": value for k, value in enumerate(values, start=1)}
     return Loss(torch.stack([one.total for one in losses]).sum(), terms)
 
 

@@ -16,11 +16,15 @@ class Schedule:
     weight_decay: float = 1e-4
     decay_every: int = 30
     decay: float = 0.1
+    clip: float | None = None
+    """The most that the L2 norm of a member's gradient may be: a longer one is shortened to it."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise UserError(f"schedule.{name} must be positive; given: {getattr(self, name)}")
+        if self.clip is not None and not 0 < self.clip < float("inf"):
+            raise UserError(f"schedule.clip must be positive, or null for none; given: {self.clip}")
         if not 0 <= self.momentum < 1:
             raise UserError(f"schedule.momentum must lie in [0, 1); given: {self.momentum}")
         if not 0 <= self.weight_decay < float("inf"):

@@ -28,6 +28,7 @@ class Step:
         lr: float,
         generator: torch.Generator,
         world: World = ALONE,
+        clip: float | None = None,
     ) -> None:
         self.objective = objective
         self.lr = lr
@@ -37,6 +38,7 @@ class Step:
         self._optimizer = optimizer
         self._generator = generator
         self._world = world
+        self._clip = clip
         self._parameters = [one for group in optimizer.param_groups for one in group["params"]]
         self._seen = 0
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -85,5 +87,8 @@ class Step:
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
         self._world.reduce_gradients(self._parameters, share)
+        if self._clip is not None:
+            for member in self._members:
+                nn.utils.clip_grad_norm_(member.parameters(), self._clip)
         self._optimizer.step()
         return {"loss": loss.detach(), **terms}
