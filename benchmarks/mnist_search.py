@@ -4,8 +4,9 @@
 
 RUN is a trained run with held-out images, such as runs/mnist/gaussian-1.0 of benchmarks/mnist.py. Each try
 is rho_gd, rho_cm and the learning rate, then keys of the recipe: those of OF_OBJECTIVE are the objective's,
-all others the schedule's, which is shortened to the given epochs, the rate dropping after two thirds. One line for each try: certified accuracy
-of WE on held-out images by radius, ACR, the weakest member's accuracy under noise, the seconds of training.
+all others the schedule's, which is shortened to the given epochs, the rate dropping after two thirds. One
+line for each try, after one for RUN itself: certified accuracy of WE on held-out images by radius, ACR, the
+weakest member's accuracy under noise, the seconds of training.
 """
 
 import argparse

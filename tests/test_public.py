@@ -11,7 +11,7 @@ NAMES = [
     *("Normalize", "Objective", "Predictions", "Schedule", "SmoothAdv"),
     *("Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
     *("cache_confidences", "certify", "certify_members", "from_counts", "grid_search_weights"),
-    *("load_data", "predict", "sween_weights", "train", "after_smoothing"),
+    *("load", "load_data", "predict", "sween_weights", "train", "after_smoothing"),
     *("ExactGaussian", "Laplace", "Uniform"),
 ]
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from shieldwall.errors import (
         UserError,
     )
+    from shieldwall.loading import (
+        load,
+    )
     from shieldwall.models import (
         Normalize,
         build_members,
@@ -91,6 +94,7 @@ _HOMES = {
     "certify_members": "smoothing",
     "from_counts": "smoothing",
     "grid_search_weights": "ensembles.weights",
+    "load": "loading",
     "load_data": "data",
     "predict": "smoothing",
     "sween_weights": "ensembles.weights",
@@ -127,6 +131,7 @@ __all__ = [
     "certify_members",
     "from_counts",
     "grid_search_weights",
+    "load",
     "load_data",
     "predict",
     "sween_weights",

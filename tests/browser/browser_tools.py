@@ -40,7 +40,11 @@ def without_scripts(browser: Chrome) -> None:
 
 def overflows(browser: Chrome) -> bool:
     """Whether the page is wider than its window, so that a reader must scroll sideways."""
-    return bool(browser.execute_script("return document.documentElement.scrollWidth > window.innerWidth + 1"))
+    return bool(
+        browser.execute_script(
+            "const page = document.documentElement; return page.scrollWidth > page.clientWidth + 1"
+        )
+    )
 
 
 def screenshot(browser: Chrome, path: Path) -> Path:

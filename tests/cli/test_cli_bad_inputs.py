@@ -54,7 +54,7 @@ def test_predict_refuses_half_an_image(shieldwall: Shieldwall, run: Path):
         (["--radii", "a"], "--radii takes numbers such as 0,0.25,0.5; given: 'a'"),
         (["--radii", "0,nan"], "radius"),
         (["--radii", "-1"], "radius"),
-        (["--plot", "curve.svg"], "curve.svg"),
+        (["--plot", "curve.gif"], "curve.gif"),
         (["--plot", "text/curve.png"], "text"),
     ],
 )

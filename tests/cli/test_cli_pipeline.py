@@ -108,7 +108,7 @@ def test_the_training_log_has_one_object_per_epoch(finished: Path):
     assert [record["lr"] for record in records] == [schedule.lr_at(k) for k in range(3)]
     assert records[2]["loss"] < records[0]["loss"]
     for record in records:
-        assert set(record) == {"epoch", "lr", "loss", "cross_entropy", "noisy_accuracy", "seconds"}
+        assert set(record) == {"epoch", "lr", "loss", "cross_entropy", "noisy_accuracy", "weakest", "seconds"}
         assert record["loss"] == pytest.approx(2 * record["cross_entropy"])  # the sum over two members
 
 

@@ -4,20 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
+from worked_log import WORKED, Lines
 
 from shieldwall.results.logs import Log, read_log
 
-Lines = list[tuple[int, int, int, str]]
 WriteLog = Callable[..., Path]
 
-WORKED: Lines = [
-    (0, 0, 0, "0.5"),
-    (1, 1, 1, "0.25"),
-    (2, 2, 2, "0.1"),
-    (3, 3, 1, "0.9"),
-    (4, 4, -1, "0.0"),
-    (5, 5, 5, "1.05"),
-]
 OURS = (
     "idx label predict radius correct time p_lower p_upper bound n alpha counts n0 counts0 "
     "noise norm precision seed vote"
@@ -48,13 +41,22 @@ def write_ours() -> WriteLog:
 
 @pytest.fixture
 def write_run(write_ours: WriteLog) -> WriteLog:
-    """Writes a run folder with a log for each vote."""
+    """Writes a run folder with a log for each vote; keywords are keys of its recipe."""
 
-    def write(folder: Path, name: str, votes: list[str]) -> Path:
+    def write(
+        folder: Path,
+        name: str,
+        votes: list[str],
+        lines: Lines = WORKED,
+        certified: dict[str, str] | None = None,
+        **recipe: object,
+    ) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "recipe.yaml").write_text(f"name: {name}\nsigma: 0.25\nobjective: {{name: gaussian}}\n")
+        content = {"name": name, "sigma": 0.25, "objective": {"name": "gaussian"}, **recipe}
+        (folder / "recipe.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+        cells = {"noise": f"gaussian({content['sigma']})", **(certified or {})}
         for vote in votes:
-            write_ours(folder / "certificates" / f"{vote}.tsv", vote=vote)
+            write_ours(folder / "certificates" / f"{vote}.tsv", lines, vote=vote, **cells)
         return folder
 
     return write

@@ -2,19 +2,27 @@
 
 import errno
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from shieldwall.errors import UserError
 from shieldwall.report import curve, plot_certified_accuracy
+from shieldwall.report.bands import band
 from shieldwall.report.legends import legend_place
 from shieldwall.report.plots import draw
+from shieldwall.report.rows import Row, as_rows
 from shieldwall.report.styles import styles
 from shieldwall.results.logs import Log
+
+KINDS = ("png", "pdf", "svg")
 
 
 def family(log: Log, run: str, members: int = 3) -> list[Log]:
@@ -25,10 +33,8 @@ def family(log: Log, run: str, members: int = 3) -> list[Log]:
 def test_same_bytes_each_time_and_no_global_state(tmp_path: Path, worked: Log) -> None:
     before = dict(mpl.rcParams)
     for folder in ("a", "b"):
-        plot_certified_accuracy(
-            family(worked, "r"), [tmp_path / folder / "f.png", tmp_path / folder / "f.pdf"]
-        )
-    for name, magic in (("f.png", b"\x89PNG"), ("f.pdf", b"%PDF")):
+        plot_certified_accuracy(family(worked, "r"), [tmp_path / folder / f"f.{kind}" for kind in KINDS])
+    for name, magic in (("f.png", b"\x89PNG"), ("f.pdf", b"%PDF"), ("f.svg", b"<?xml")):
         content = (tmp_path / "a" / name).read_bytes()
         assert content.startswith(magic)
         assert content == (tmp_path / "b" / name).read_bytes()
@@ -49,6 +55,72 @@ def test_the_same_pdf_at_another_time(tmp_path: Path, worked: Log, monkeypatch: 
         monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
         plot_certified_accuracy([worked], tmp_path / name)
     assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+
+
+def test_the_same_bytes_from_another_process(tmp_path: Path, worked: Log) -> None:
+    """Another process has other hashes, and here another date."""
+    code = (
+        "import sys; from shieldwall.report.plots import plot_certified_accuracy; "
+        "from shieldwall.results.logs import read_log; "
+        "plot_certified_accuracy([read_log(sys.argv[1])], sys.argv[2:], intervals=True)"
+    )
+    ours, theirs = ([str(tmp_path / who / f"f.{kind}") for kind in KINDS] for who in ("ours", "theirs"))
+    plot_certified_accuracy([worked], ours, intervals=True)
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "SOURCE_DATE_EPOCH": "1000000000"}
+    subprocess.run([sys.executable, "-c", code, str(worked.path), *theirs], env=environment, check=True)
+    for one, other in zip(ours, theirs, strict=True):
+        assert Path(one).read_bytes() == Path(other).read_bytes()
+
+
+def test_svg_text_is_text(tmp_path: Path, worked: Log) -> None:
+    plot_certified_accuracy([replace(worked, title="digits <WE>")], tmp_path / "f.svg")
+    drawn = ElementTree.parse(tmp_path / "f.svg").iter("{http://www.w3.org/2000/svg}text")
+    said = ["".join(one.itertext()) for one in drawn]
+    assert {"digits <WE>", "radius (L2)", "certified accuracy"} <= set(said)
+
+
+def test_seeds_have_a_band_of_their_deviation(worked: Log) -> None:
+    """At 0 two runs have 4 and 3 of 6: 3.5 / 6 -+ (1 / 6) / sqrt(2)."""
+    other = replace(worked, correct=worked.correct & (worked.radius != 0.1))
+    row = Row("digits WE", "digits", ((worked, other),))
+    ends = band(row, np.array([0.0]), intervals=False)
+    assert ends is not None
+    assert [float(end[0]) for end in ends] == pytest.approx([3.5 / 6 - 2**-0.5 / 6, 3.5 / 6 + 2**-0.5 / 6])
+    axes = draw([row, worked]).axes[0]
+    assert len(axes.collections) == 1
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["digits WE (2 seeds)", "worked"]
+
+
+def test_a_band_of_intervals_holds_the_curve(worked: Log) -> None:
+    assert list(draw([worked]).axes[0].collections) == []
+    (shaded,) = draw([worked], intervals=True).axes[0].collections
+    (row,) = as_rows([worked])
+    r, accuracy = curve(worked)
+    low, high = band(row, r, intervals=True) or pytest.fail("no band")
+    assert (low <= accuracy).all()
+    assert (accuracy <= high).all()
+    assert shaded.get_paths()[0].vertices[:, 1].max() == high.max()
+
+
+def test_members_beside_an_ensemble_have_no_band(worked: Log) -> None:
+    assert len(draw(family(worked, "r"), intervals=True).axes[0].collections) == 2
+    assert len(draw(family(worked, "r")[:3], intervals=True).axes[0].collections) == 3
+
+
+def test_what_all_curves_combine_is_said_once(worked: Log) -> None:
+    rows = [Row(f"digits {vote}", "digits", ((worked, worked),)) for vote in ("WE", "MME")]
+    legend = draw(rows).axes[0].get_legend()
+    assert legend.get_title().get_text() == "digits (2 seeds)"
+    assert [text.get_text() for text in legend.get_texts()] == ["WE", "MME"]
+
+
+def test_a_long_legend_fits_the_figure(worked: Log) -> None:
+    figure = draw([log for run in "abcdefg" for log in family(worked, run)])
+    FigureCanvasAgg(figure).draw()
+    legend, axes = figure.axes[0].get_legend().get_window_extent(), figure.axes[0].get_window_extent()
+    assert legend.y0 >= 0
+    assert legend.y1 <= figure.bbox.height
+    assert axes.height > 0.7 * figure.bbox.height
 
 
 def test_a_full_disk_leaves_the_old_figure(
@@ -154,11 +226,11 @@ def test_nothing_certified_still_draws(tmp_path: Path, worked: Log) -> None:
     assert (tmp_path / "f.png").is_file()
 
 
-@pytest.mark.parametrize("name", ["f.svg", "f", "f.tsv"])
+@pytest.mark.parametrize("name", ["f.jpg", "f", "f.tsv"])
 def test_other_suffixes_are_refused_before_anything_is_written(
     tmp_path: Path, worked: Log, name: str
 ) -> None:
-    with pytest.raises(UserError, match=f"{name}: a figure is written as .png or .pdf"):
+    with pytest.raises(UserError, match=f"{name}: a figure is written as .png, .pdf or .svg"):
         plot_certified_accuracy([worked], [tmp_path / "f.png", tmp_path / name])
     assert not (tmp_path / "f.png").exists()
 

@@ -96,8 +96,8 @@ def test_a_draw_without_differences_is_an_empty_panel(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_said_in_one_line(
     tmp_path: Path, plotted: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match=r"r\.svg: a figure is written as \.png or \.pdf"):
-        draw_relation(plotted, tmp_path / "r.svg")
+    with pytest.raises(UserError, match=r"r\.gif: a figure is written as \.png, \.pdf or \.svg"):
+        draw_relation(plotted, tmp_path / "r.gif")
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"cannot write .*r\.png: "):
         draw_relation(plotted, tmp_path / "file" / "r.png")

@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
-from shieldwall.cli import certification, datasets, demo, recipes, reports, theory, training
+from shieldwall.cli import certification, datasets, demo, recipes, reports, serving, theory, training
 from shieldwall.cli.options import console
 from shieldwall.errors import UserError
 
@@ -33,6 +33,7 @@ app.command("weigh")(training.weigh_command)
 app.command("predict")(certification.predict_command)
 app.command("strategies")(certification.strategies_command)
 app.command("report")(reports.report_command)
+app.command("serve")(serving.serve_command)
 app.command("recipes")(recipes.recipes_command)
 app.command("demo")(demo.demo_command)
 app.add_typer(datasets.app, name="data")

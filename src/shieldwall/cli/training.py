@@ -24,6 +24,9 @@ def train_command(
     ] = None,
     assignments: Set = None,
     seed: Seed = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard event files into the run folder.")
+    ] = False,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
@@ -42,8 +45,12 @@ def train_command(
     if start is not None:
         resolved = replace(resolved, start=str(start))
     folder = out if out is not None else Path("runs") / resolved.name
-    run = train_run(resolved, folder, data_dir=data_dir, device=device, console=console)
+    run = train_run(
+        resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
+    )
     console.print(f"run folder: {run.path}", soft_wrap=True)
+    if tensorboard:
+        console.print(f"curves: tensorboard --logdir {run.path}", soft_wrap=True)
     console.print(f"next: shieldwall certify {run.path}", soft_wrap=True)
 
 

@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 _METADATA: dict[str, dict[str, Any]] = {
     ".png": {"Software": None},
     ".pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
+    ".svg": {"Date": None, "Creator": None},
 }
 
 
 def check_figure_path(path: Path) -> None:
     """Refuse a suffix that no figure is written as."""
     if path.suffix.lower() not in _METADATA:
-        raise UserError(f"{path}: a figure is written as {' or '.join(_METADATA)}, by the file's suffix")
+        raise UserError(f"{path}: a figure is written as .png, .pdf or .svg, by the file's suffix")
 
 
 def write_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure as PNG or PDF, by the path's suffix; its folder is made."""
+    """Write a figure as PNG, PDF or SVG, by the path's suffix; its folder is made."""
     check_figure_path(path)
     content = _rendered(figure, path.suffix.lower())
     with disk_errors(path):
@@ -36,7 +37,16 @@ def _rendered(figure: "Figure", suffix: str) -> bytes:
     from matplotlib import rc_context
 
     content = BytesIO()
-    # 42 embeds TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
-    with rc_context({"pdf.fonttype": 42}):
+    style = rc_context(
+        {
+            # TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
+            "pdf.fonttype": 42,
+            # Text as text, for the same reason; without DejaVu Sans it is shown in another sans serif.
+            "svg.fonttype": "none",
+            # The names inside the file are hashes, salted at random without this.
+            "svg.hashsalt": "shieldwall",
+        }
+    )
+    with style:
         figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=_METADATA[suffix])
     return content.getvalue()

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from shieldwall.report.envelopes import sigmas_of
+from shieldwall.report.rows import Row, as_rows
 from shieldwall.results.logs import Log
 
 STOPPED_EARLY = "sampling stopped early: n draws might certify larger radii, and so a larger ACR"
@@ -14,15 +16,51 @@ _BOUNDS_OF_MEMBERS = {
 """Ensemble-after-smoothing bounds every member by itself, in one of these ways."""
 
 
-def notes(logs: Sequence[Log]) -> list[str]:
-    """What holds for all of the logs, and a warning where they cannot be compared."""
+def notes(shown: Sequence[Log | Row], *, intervals: bool = False) -> list[str]:
+    """What holds for all of the logs, what is meant by a margin, and a warning where they do not compare."""
+    rows = as_rows(shown)
+    logs = [log for row in rows for log in row.logs]
     said = [", ".join(shared for fact in _FACTS if (shared := _shared([fact(log) for log in logs])))]
     inputs = {frozenset(zip(log.idx.tolist(), log.label.tolist(), strict=True)) for log in logs}
     if len(inputs) > 1:
         said.append("warning: the inputs differ from log to log, so the rows do not compare")
     if any(log.most_draws is not None for log in logs):
         said.append(STOPPED_EARLY)
+    said += [_envelopes([row for row in rows if row.is_envelope])]
+    said += [_intervals(rows)] if intervals else [_deviations([row for row in rows if row.seeds > 1])]
     return [line for line in said if line]
+
+
+def _envelopes(rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
+    found = sigmas_of(rows)
+    alike = all(sigmas_of([row]) == found for row in rows)
+    of = f"sigma {', '.join(f'{sigma:g}' for sigma in found)}" if alike else "the sigmas that were run"
+    what = f"best sigma: at each radius the best of {of}, chosen on these inputs"
+    return f"{what}; no one classifier has them all"
+
+
+def _deviations(rows: Sequence[Row]) -> str:
+    return f"mean ± standard deviation over {_seeds(rows)}" if rows else ""
+
+
+def _intervals(rows: Sequence[Row]) -> str:
+    """Which intervals these are: formulas in `report.intervals` and `report.estimates`."""
+    averaged = [row for row in rows if row.seeds > 1]
+    kinds = []
+    if len(averaged) < len(rows):
+        kinds.append("over inputs (accuracy: Clopper-Pearson, ACR: Student's t)")
+    if averaged:
+        kinds.append(f"over {_seeds(averaged)} (Student's t)")
+    both = ", or " if len(kinds) > 1 else ""
+    at_once = ", for all sigmas at once (Bonferroni)" if any(row.is_envelope for row in rows) else ""
+    return f"in brackets: the 95% interval {both.join(kinds)}{at_once}"
+
+
+def _seeds(rows: Sequence[Row]) -> str:
+    fewest, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
+    return f"{fewest} seeds" if fewest == most else f"{fewest} to {most} seeds"
 
 
 def _shared(texts: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from shieldwall.report.rows import Row
 from shieldwall.results.logs import Log
 
 # Okabe and Ito's colours, which the colour-blind tell apart, without the yellow that white swallows.
@@ -12,7 +13,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.
 _STRONG, _THIN = 2.1, 0.9
 
 
-def styles(logs: Sequence[Log]) -> list[dict[str, Any]]:
+def styles(logs: Sequence[Log | Row]) -> list[dict[str, Any]]:
     """The line of each log: thin for a single member, strong for all else.
 
     Within one run every log has a colour of its own; of several runs, each has a colour for

@@ -1,4 +1,4 @@
-"""One row for each log: clean and certified accuracies, ACR, abstentions."""
+"""One row for each log, or for several shown as one: clean and certified accuracies, ACR, abstentions."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from shieldwall.report.cells import about, columns
+from shieldwall.report.cells import Column, about, columns
 from shieldwall.report.notes import notes
 from shieldwall.report.plain_table import PlainTable
+from shieldwall.report.rows import Row, as_rows, titles
 from shieldwall.results.logs import Log
 
 _GAP = 2
@@ -30,33 +31,44 @@ class _Table(PlainTable):
         return super().__rich_console__(console, options.update_width(taken + titles.width))
 
 
-def table(logs: Sequence[Log], radii: Sequence[float] | None = None) -> Table:
-    """The table for a terminal; the best of each column is bold.
+def table(
+    shown: Sequence[Log | Row], radii: Sequence[float] | None = None, *, intervals: bool = False
+) -> Table:
+    """The table for a terminal; the best of each column is bold, an interval stands below its number.
 
     To print one that may be wider than the terminal, give `crop=False` to rich's `print`.
     """
-    title, shown = about(logs), columns(logs, radii)
-    drawn = _Table(title=Text(title), caption=Text("\n".join(notes(logs))))
+    heading, found = about(shown), columns(shown, radii, intervals=intervals)
+    drawn = _Table(title=Text(heading), caption=Text("\n".join(notes(shown, intervals=intervals))))
     drawn.add_column()
-    for column in shown:
-        width = max(len(text) for text in (*column.heading, *column.cells))
+    between = "\n" if intervals else " "
+    for column in found:
+        cells = [_cell(column, k, between) for k in range(len(shown))]
+        lines = (line for cell in cells for line in cell.plain.split("\n"))
+        width = max(len(text) for text in (*column.heading, *lines))
         drawn.add_column(Text("\n".join(column.heading)), justify="right", no_wrap=True, width=width)
-    for k, log in enumerate(logs):
-        cells = (Text(column.cells[k], style="bold" if column.best[k] else "") for column in shown)
+    for k, title in enumerate(titles(as_rows(shown))):
         # A Text, for a title may hold what would be markup in a string.
-        drawn.add_row(Text(log.title), *cells)
+        drawn.add_row(Text(title), *(_cell(column, k, between) for column in found))
     return drawn
 
 
-def as_markdown(logs: Sequence[Log], radii: Sequence[float] | None = None) -> str:
+def _cell(column: Column, k: int, between: str) -> Text:
+    number = Text(column.cells[k], style="bold" if column.best[k] else "")
+    return Text.assemble(number, between, column.margins[k]) if column.margins[k] else number
+
+
+def as_markdown(
+    shown: Sequence[Log | Row], radii: Sequence[float] | None = None, *, intervals: bool = False
+) -> str:
     """The same table in Markdown, its title above it and its notes below."""
-    title, shown = about(logs), columns(logs, radii)
+    title, found = about(shown), columns(shown, radii, intervals=intervals)
     lines = [
-        ["", *(" ".join(column.heading).strip() for column in shown)],
-        [":--", *("--:" for _ in shown)],
+        ["", *(" ".join(column.heading).strip() for column in found)],
+        [":--", *("--:" for _ in found)],
     ]
-    for k, log in enumerate(logs):
-        cells = (f"**{column.cells[k]}**" if column.best[k] else column.cells[k] for column in shown)
-        lines.append([log.title.replace("|", "\\|"), *cells])
+    for k, name in enumerate(titles(as_rows(shown))):
+        cells = ((f"**{c.cells[k]}**" if c.best[k] else c.cells[k], c.margins[k]) for c in found)
+        lines.append([name.replace("|", "\\|"), *(" ".join(cell).rstrip() for cell in cells)])
     rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n\n".join([title, rows, *notes(logs)]) + "\n"
+    return "\n\n".join([title, rows, *notes(shown, intervals=intervals)]) + "\n"

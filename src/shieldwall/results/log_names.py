@@ -1,6 +1,7 @@
 """Where certification logs are, in what order, and what they are called.
 
 runs/digits/certificates/member-1.tsv   digits member 1    of a run: its name, then the vote's
+results/digits.tar.xz                   digits member 1    of a packed run: the same, for each vote
 other/sigma_0.25                        sigma_0.25         on its own: the file's name
 """
 
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import yaml
 
 from shieldwall.errors import UserError
+from shieldwall.results.packed import is_packed, unpacked
 
 FOLDER = "certificates"
 _MEMBER = re.compile(r"member-(\d+)")
@@ -31,14 +33,19 @@ def is_member(vote: str) -> bool:
 
 
 def log_files(path: Path) -> list[Path]:
-    """The logs of a run folder or a certificate folder in the order of a table, or the one log."""
+    """The logs of a run, folder or packed, or of a certificate folder in a table's order, or the one log."""
+    if is_packed(path):
+        files = _logs_in(unpacked(path) / FOLDER)
+        if not files:
+            raise UserError(f"{path}: this packed run has no certificates")
+        return files
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise UserError(f"{path}: there is no such file or folder")
     run = path.parent if path.name == FOLDER else path
     is_run = (run / "recipe.yaml").exists() or (run / FOLDER).is_dir()
-    files = sorted((run / FOLDER if is_run else path).glob("*.tsv"), key=_order)
+    files = _logs_in(run / FOLDER if is_run else path)
     if not files and is_run:
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
     if not files:
@@ -65,6 +72,10 @@ def runs_told_apart(logs: Sequence[tuple[str, Path]]) -> list[str]:
     return [
         f"{run} ({_shortest(_home(path), homes[run])})" if len(homes[run]) > 1 else run for run, path in logs
     ]
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.tsv"), key=_order)
 
 
 def _order(path: Path) -> tuple[int, int, str]:

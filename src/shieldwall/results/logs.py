@@ -56,7 +56,7 @@ class Log:
 
 
 def read_logs(paths: Iterable[str | Path]) -> list[Log]:
-    """The logs of run folders, certificate folders and single files, each file once.
+    """The logs of runs, folders or packed, of certificate folders and single files, each file once.
 
     In a folder: the members by number, then WE, MME and EAS, then the rest by name.
     """

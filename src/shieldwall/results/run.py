@@ -19,16 +19,20 @@ from typing import Any
 import yaml
 from torch import nn
 
+from shieldwall import pretrained
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
 
 
 class Run:
-    """An existing run folder; `create` makes one, or opens one of the same recipe."""
+    """An existing run folder, or the copy of a pretrained one.
+
+    `create` makes one, or opens one of the same recipe.
+    """
 
     def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+        self.path = pretrained.at_hand(Path(path))
         if not (self.path / "recipe.yaml").is_file():
             what = "has no recipe.yaml" if self.path.is_dir() else "does not exist"
             raise UserError(

@@ -40,10 +40,15 @@ def noise_of(recipe: Recipe, *, exact: bool = False) -> noise.Noise:
 
 def load_members(run: Run, dataset: Dataset, device: torch.device) -> list[nn.Module]:
     """The run's trained members, ready to classify."""
+    return trained_members(run, len(dataset.classes), dataset.shape, device)
+
+
+def trained_members(
+    run: Run, classes: int, shape: tuple[int, int, int], device: torch.device
+) -> list[nn.Module]:
+    """The same without the data, for images of this shape and so many classes."""
     recipe = run.recipe
-    members = models.build_members(
-        recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed
-    )
+    members = models.build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
     run.load_members(members)
     return [models.place(member, device).eval() for member in members]
 

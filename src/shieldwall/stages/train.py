@@ -1,6 +1,6 @@
 """recipe -> members: train into a run folder, or finish what was begun there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,9 @@ from shieldwall.progress import progress_bar
 from shieldwall.recipes import Recipe
 from shieldwall.results import environment
 from shieldwall.results.run import Run
+from shieldwall.stages import event_files
 from shieldwall.stages.common import QUIET, choose_device, noise_of, training_part
+from shieldwall.stages.event_files import Write
 from shieldwall.training import DRT, build_objective, train
 from shieldwall.training.loop import Record
 from shieldwall.training.parallel import World
@@ -26,12 +28,15 @@ def train_run(
     *,
     data_dir: Path | None = None,
     device: str | None = None,
+    tensorboard: bool = False,
     console: Console = QUIET,
 ) -> Run:
-    """Train the recipe's members into the run folder `path`.
+    """Train the recipe's members into the run folder `path`, with event files for TensorBoard if asked for.
 
     Processes started by torchrun train together; the first of them keeps the run folder.
     """
+    if tensorboard:
+        event_files.check_installed()
     world = World.from_environment()
     where = choose_device(world.device_name(device))
     objective = build_objective(recipe.objective, noise_of(recipe))
@@ -59,18 +64,28 @@ def train_run(
         with run.lock():
             if world.agree(run.is_trained()):
                 console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
+                if tensorboard:
+                    event_files.write_from_log(run)
                 return run
             if isinstance(objective, DRT) and start is None:
                 console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
             run.note_environment("train", {**environment.describe(where), "processes": world.size})
-            records = _logged(training, run, len(images), console)
+            write = event_files.writer(run) if tensorboard else _nothing
+            records = _logged(training, run, len(images), console, write)
             run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
+            write(records)
             run.save_members(members)
             run.checkpoint.unlink(missing_ok=True)
     return run
 
 
-def _logged(training: Callable[..., list[Record]], run: Run, images: int, console: Console) -> list[Record]:
+def _nothing(records: Sequence[Record]) -> None:
+    """What is written for TensorBoard unless it is asked for."""
+
+
+def _logged(
+    training: Callable[..., list[Record]], run: Run, images: int, console: Console, write: Write
+) -> list[Record]:
     """Train with a checkpoint and a log in the run folder, and progress on the console."""
     title = f"training {run.recipe.members} members"
     total, done, note = run.recipe.schedule.epochs * images, run.epochs_done() * images, ""
@@ -79,6 +94,7 @@ def _logged(training: Callable[..., list[Record]], run: Run, images: int, consol
         def on_epoch(records: list[Record]) -> None:
             nonlocal note
             run.save_log(records)
+            write(records)
             note = f"epoch {records[-1]['epoch']}, loss {records[-1]['loss']:.4f}"
             show(records[-1]["epoch"] * images, note)
 

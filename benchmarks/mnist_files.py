@@ -1,0 +1,124 @@
+"""The measured runs in results/mnist: ROW-SIGMA.tar.xz, one packed run each, read by row, sigma and vote."""
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shieldwall import recipes
+from shieldwall.errors import UserError
+from shieldwall.recipes import Recipe
+from shieldwall.results.log_names import FOLDER
+from shieldwall.results.logs import Log, read_log
+from shieldwall.results.packed import SUFFIX, as_folder
+
+SIGMAS = (0.25, 0.5, 1.0)
+ROWS = (
+    *("gaussian", "drt", "smoothadv", "drt-smoothadv", "drt-gd", "drt-cm", "adp", "gal"),
+    *("macer", "stability", "consistency", "drt-consistency"),
+)
+"""Those of the paper, or beside them."""
+SETTINGS = ("every", "n0", "n", "alpha", "bound", "norm", "precision", "weights")
+"""Of the certificates, as the page tells them."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One packed run."""
+
+    row: str
+    sigma: float
+    folder: Path
+    recipe: Recipe
+    settings: dict[str, Any]
+    environment: dict[str, Any]
+    _logs: dict[str, Log] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.row}-{self.sigma}"
+
+    def log(self, vote: str) -> Log | None:
+        """The certificates of one vote, if it was certified."""
+        file = self.folder / FOLDER / f"{vote}.tsv"
+        if vote not in self._logs and file.is_file():
+            self._logs[vote] = read_log(file)
+        return self._logs.get(vote)
+
+
+@dataclass(frozen=True)
+class Results:
+    """A folder of packed runs, with what else was measured and noted."""
+
+    folder: Path
+
+    @cached_property
+    def runs(self) -> dict[tuple[str, float], Measured]:
+        """In the order of ROWS, others after them by name."""
+        found = [_read(file) for file in self.folder.glob(f"*{SUFFIX}")]
+        found.sort(key=lambda run: ([*ROWS, run.row].index(run.row), run.row, run.sigma))
+        return {(run.row, run.sigma): run for run in found}
+
+    def log(self, row: str, sigma: float, vote: str) -> Log | None:
+        run = self.runs.get((row, sigma))
+        return None if run is None else run.log(vote)
+
+    def recipe(self, row: str, sigma: float) -> Recipe | None:
+        """That of the measured run, or the one that is to be measured; None for a row beyond the paper."""
+        if row not in ROWS:
+            return None
+        run = self.runs.get((row, sigma))
+        return recipes.get(f"mnist-{row}-{sigma}") if run is None else run.recipe
+
+    @property
+    def other_rows(self) -> list[str]:
+        return sorted({row for row, _ in self.runs if row not in ROWS})
+
+    @property
+    def steps(self) -> dict[str, Any] | None:
+        """What a training step costs, as step-seconds.json has it."""
+        file = self.folder / "step-seconds.json"
+        return dict(json.loads(file.read_text())) if file.is_file() else None
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Why a row differs: by ROW, or by ROW-SIGMA for one table."""
+        file = self.folder / "notes.yaml"
+        notes = yaml.safe_load(file.read_text()) if file.is_file() else None
+        return {str(row): " ".join(str(note).split()) for row, note in (notes or {}).items()}
+
+
+def _read(file: Path) -> Measured:
+    row, _, sigma = file.name.removesuffix(SUFFIX).rpartition("-")
+    if not row or sigma not in map(str, SIGMAS):
+        raise UserError(
+            f"{file} is not called ROW-SIGMA{SUFFIX} with a sigma of {', '.join(map(str, SIGMAS))}"
+        )
+    folder = as_folder(file)
+    recipe = recipes.from_file(folder / "recipe.yaml")
+    if recipe.sigma != float(sigma):
+        raise UserError(f"{file} is called by sigma {sigma}, but its recipe's is {recipe.sigma}")
+    if row in ROWS and _method(recipe) != _method(recipes.get(f"mnist-{row}-{sigma}")):
+        raise UserError(f"{file} is called by the method {row}, but its recipe is {recipe.name}")
+    settings = folder / FOLDER / "settings.yaml"
+    certified = yaml.safe_load(settings.read_text()) if settings.is_file() else {}
+    if missing := [key for key in SETTINGS if key not in certified]:
+        raise UserError(
+            f"{file}: its certificates do not say their {', '.join(missing)}; certify the run again"
+        )
+    environment = folder / "environment.json"
+    return Measured(
+        row, float(sigma), folder, recipe,
+        settings=certified,
+        environment=json.loads(environment.read_text()) if environment.is_file() else {},
+    )  # fmt: skip
+
+
+def _method(recipe: Recipe) -> tuple[object, ...]:
+    """What is trained on what: DRT by what it wraps and by which of its terms it has."""
+    objective = recipe.objective
+    base = objective.get("base", {}).get("name")
+    return recipe.data, objective["name"], base, bool(objective.get("rho_gd")), bool(objective.get("rho_cm"))

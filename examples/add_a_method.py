@@ -1,0 +1,50 @@
+"""A training method of your own: one class with one method, which DRT can wrap like any other.
+
+    L = sum_i E_eps | softmax f_i(x + eps) - onehot(y) |^2        the Brier score under noise
+
+Noise, copies, several members, resuming and several processes are the loop's business.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import shieldwall as sw
+from shieldwall.training import Loss, MemberObjective
+from shieldwall.training.objective import NoisyBatch, accuracy
+
+
+@dataclass(frozen=True)
+class Brier(MemberObjective):
+    def member_loss(
+        self,
+        member: nn.Module,
+        batch: NoisyBatch,
+        noisy_logits: Callable[[], Tensor],
+        generator: torch.Generator,
+    ) -> Loss:
+        logits = noisy_logits()  # (copies * B, K)
+        target = F.one_hot(batch.labels, logits.shape[-1])
+        score = (logits.softmax(-1) - target).square().sum(-1).mean()
+        return Loss(score, {"brier": score.detach(), "noisy_accuracy": accuracy(logits, batch.labels)})
+
+
+noise = sw.Gaussian(0.25)
+digits = sw.load_data("digits")
+rows = range(0, len(digits.test), 4)
+schedule = sw.Schedule(epochs=8, batch_size=64, lr=0.1, decay_every=6, decay=0.2)
+
+methods: dict[str, sw.Objective] = {
+    "cross-entropy": sw.GaussianAugmentation(noise),
+    "Brier": Brier(noise),
+    "DRT around Brier": sw.DRT(Brier(noise), rho_gd=0.1, rho_cm=0.1),
+}
+for name, objective in methods.items():
+    members = sw.build_members("digits-cnn", 3, len(digits.classes), digits.shape, seed=0)
+    sw.train(members, digits.train, objective, schedule=schedule)
+    votes = sw.certify_members(members, digits.test.images(rows), noise=noise, n=2_000, votes=["mme"])
+    correct = votes["mme"].labels == digits.test.labels[rows]
+    print(f"{name:18} {correct.float().mean():6.1%}, mean radius {(votes['mme'].radii * correct).mean():.3f}")

@@ -1,0 +1,86 @@
+"""Results as tidy CSV: a line for each log and radius, numbers at full precision.
+
+`kind` is `log` for a certification log as it was read. Below these come the rows that show several as one:
+`seeds`, averaged over runs that differ only by seed, and `envelope`, the best sigma at each radius. Fractions
+are in [0, 1]; `low` and `high` end the 95% interval that `interval` names; `deviation` is over seeds.
+"""
+
+import csv
+import math
+from collections.abc import Sequence
+from io import StringIO
+
+from shieldwall.report.cells import about, table_radii
+from shieldwall.report.envelopes import sigmas_of
+from shieldwall.report.estimates import (
+    abstentions,
+    accuracy,
+    accuracy_deviation,
+    accuracy_interval,
+    average_radius,
+)
+from shieldwall.report.rows import Row, as_rows, logs_of
+from shieldwall.results.logs import Log
+
+COLUMNS = (
+    "kind", "run", "vote", "sigma", "noise", "norm", "n", "alpha", "precision", "bound", "inputs", "seeds",
+    "radius", "certified_accuracy", "low", "high", "interval", "deviation",
+    "acr", "acr_low", "acr_high", "acr_deviation", "abstained",
+)  # fmt: skip
+_Cell = str | int | float | None
+
+
+def as_csv(shown: Sequence[Log | Row], radii: Sequence[float] | None = None) -> str:
+    about(shown)
+    at = table_radii(shown, radii)
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    combined = [row for row in as_rows(shown) if len(row.logs) > 1]
+    for row in [*as_rows(logs_of(shown)), *combined]:
+        writer.writerows(map(_text, line) for line in _lines(row, at))
+    return text.getvalue()
+
+
+def _lines(row: Row, radii: list[float]) -> list[list[_Cell]]:
+    low, high = accuracy_interval(row, radii)
+    spread, acr = accuracy_deviation(row, radii), average_radius(row)
+    said = [
+        "envelope" if row.is_envelope else "seeds" if row.seeds > 1 else "log",
+        row.run,
+        row.vote,
+        " ".join(repr(sigma) for sigma in sigmas_of([row])),
+        *(_shared(row, name) for name in ("noise", "norm", "n", "alpha", "precision", "bound")),
+        len(row.logs[0].idx),
+        row.seeds,
+    ]
+    kind = "student-t" if row.seeds > 1 else "clopper-pearson"
+    kind += " all sigmas at once" if row.is_envelope else ""
+    of_run = [acr.value, acr.low, acr.high, acr.deviation] if acr else [None] * 4
+    return [
+        [
+            *said,
+            r,
+            value,
+            float(low[k]),
+            float(high[k]),
+            kind,
+            None if spread is None else float(spread[k]),
+            *of_run,
+            abstentions(row),
+        ]
+        for k, (r, value) in enumerate(zip(radii, accuracy(row, radii).tolist(), strict=True))
+    ]
+
+
+def _shared(row: Row, name: str) -> _Cell:
+    """What all logs of the row have, or nothing."""
+    found = {getattr(log, name) for log in row.logs}
+    value: _Cell = found.pop() if len(found) == 1 else None
+    return value
+
+
+def _text(cell: _Cell) -> str:
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    return cell if isinstance(cell, str) else repr(cell)

@@ -1,0 +1,114 @@
+"""The logs on a page, each with its method, its protocol and its sigma, by which a reader picks them.
+
+A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from shieldwall.errors import UserError
+from shieldwall.recipes import Recipe, from_file
+from shieldwall.results.logs import Log
+
+UNSTATED = "not stated"
+_ENSEMBLES = ("WE", "MME", "EAS")
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One log, and what is known of the run that it is of."""
+
+    log: Log
+    folder: Path | None
+    recipe: Recipe | None
+    method: str
+    protocol: str
+    sigma: str
+
+    @property
+    def is_member(self) -> bool:
+        return self.log.is_member
+
+
+def entries(logs: Sequence[Log]) -> list[Entry]:
+    """An entry for each log, in the same order."""
+    folders = {log.run: run_folder(log.path) for log in logs}
+    recipes = {run: _recipe(folder) for run, folder in folders.items()}
+    methods = _methods(recipes)
+
+    def entry(log: Log) -> Entry:
+        recipe = recipes[log.run]
+        return Entry(
+            log,
+            folders[log.run],
+            recipe,
+            methods[log.run],
+            protocol=_protocol(log),
+            sigma=_sigma(log, recipe),
+        )
+
+    return [entry(log) for log in logs]
+
+
+def run_folder(log: Path) -> Path | None:
+    """The run folder that a log lies in, or None where it stands alone."""
+    folder = log.parent.resolve()
+    return next((one for one in (folder.parent, folder) if (one / "recipe.yaml").is_file()), None)
+
+
+def choices(found: Sequence[Entry], name: str) -> list[str]:
+    """The methods, protocols or sigmas there are: ensembles before members, small sigmas before large."""
+    values = list(dict.fromkeys(str(getattr(entry, name)) for entry in found))
+    if name == "method":
+        return values
+    if name == "sigma":
+        return sorted(values, key=lambda text: (text == UNSTATED, 0.0 if text == UNSTATED else float(text)))
+    members = {entry.protocol for entry in found if entry.is_member}
+    return sorted(values, key=lambda text: (text in members, [*_ENSEMBLES, text].index(text)))
+
+
+def _recipe(folder: Path | None) -> Recipe | None:
+    """The recipe of a run; None where there is none, or one that this version does not read."""
+    if folder is None:
+        return None
+    try:
+        return from_file(folder / "recipe.yaml")
+    except UserError:
+        return None
+
+
+def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
+    """The method of each run: its recipe's name without the sigma, with the seed where seeds differ, and the
+    run's own name where even that leaves two runs at one sigma."""
+    names = {run: run if recipe is None else _without_sigma(recipe) for run, recipe in recipes.items()}
+    sigmas = {run: None if recipe is None else recipe.sigma for run, recipe in recipes.items()}
+    seeds = {run: None if recipe is None else recipe.seed for run, recipe in recipes.items()}
+    alike = Counter((names[run], sigmas[run]) for run in recipes)
+    seeded = Counter((names[run], sigmas[run], seeds[run]) for run in recipes)
+    ambiguous = {name for (name, _), count in alike.items() if count > 1}
+    hopeless = {name for (name, _, _), count in seeded.items() if count > 1}
+
+    def method(run: str) -> str:
+        name = names[run]
+        if name in hopeless:
+            return run
+        return f"{name}, seed {seeds[run]}" if name in ambiguous else name
+
+    return {run: method(run) for run in recipes}
+
+
+def _without_sigma(recipe: Recipe) -> str:
+    return recipe.name.removesuffix(f"-{recipe.sigma}")
+
+
+def _protocol(log: Log) -> str:
+    if spoken := log.title.removeprefix(log.run).strip():
+        return spoken
+    return UNSTATED if log.vote == log.path.name.removesuffix(".tsv") else log.vote
+
+
+def _sigma(log: Log, recipe: Recipe | None) -> str:
+    sigma = log.sigma if log.sigma is not None or recipe is None else recipe.sigma
+    return UNSTATED if sigma is None else f"{sigma:.4g}"

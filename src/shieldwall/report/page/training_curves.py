@@ -1,0 +1,125 @@
+"""The training logs as panels, a quantity each with a line for each run: accuracy, diversity, loss terms."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from shieldwall.errors import UserError
+from shieldwall.report.page.signs import NOTHING
+
+_NO_CURVES = ("epoch", "lr", "seconds")
+_DIVERSITY = ("gd", "cosine", "alignment")
+_NAMES = {
+    "accuracy": "accuracy under noise, mean of members, %",
+    "weakest": "accuracy under noise, weakest member, %",
+    "noisy_accuracy": "accuracy under noise, %",
+    "adversarial_accuracy": "accuracy on adversarial noisy inputs, %",
+    "gd": "gradient diversity loss",
+    "cosine": "mean cosine of members' gradients",
+    "cm": "confidence margin loss",
+    "loss": "total loss",
+}
+GROUPS = ("Accuracy", "Gradient diversity", "Loss terms")
+_MOST_EPOCHS = 300
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity of one run; None where it was not a finite number."""
+
+    run: int
+    epochs: list[int]
+    values: list[float | None]
+    stride: int = 1
+    """Every so many-th epoch is there, and the last."""
+
+    @property
+    def last(self) -> str:
+        known = [value for value in self.values if value is not None]
+        return f"{known[-1]:.4g}" if known else NOTHING
+
+
+@dataclass(frozen=True)
+class Panel:
+    group: str
+    title: str
+    lines: list[Line]
+
+    @property
+    def epochs(self) -> list[float]:
+        """The first and the last of the axis; two apart, so that one epoch has an axis too."""
+        every = [epoch for line in self.lines for epoch in line.epochs]
+        return [min(every), max(max(every), min(every) + 1)]
+
+    @property
+    def values(self) -> list[float]:
+        """The least and the largest of the axis, with a little room."""
+        every = [value for line in self.lines for value in line.values if value is not None] or [0.0, 1.0]
+        room = 0.05 * (max(every) - min(every)) or 0.05 * abs(max(every)) or 1.0
+        return [min(every) - room, max(every) + room]
+
+
+def panels(folders: Sequence[Path | None]) -> list[Panel]:
+    """The panels of several runs, which lines name by their place; runs without a log have no lines."""
+    lines: dict[str, list[Line]] = {}
+    for run, folder in enumerate(folders):
+        for key, line in _lines(run, _records(folder)).items():
+            lines.setdefault(key, []).append(line)
+    found = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
+    return sorted(found, key=lambda panel: GROUPS.index(panel.group))
+
+
+def _records(folder: Path | None) -> list[Mapping[str, Any]]:
+    """The epochs of a run; a last line that was cut off is left out."""
+    path = None if folder is None else folder / "training.jsonl"
+    if path is None or not path.is_file():
+        return []
+    *lines, last = path.read_bytes().split(b"\n")
+    records: list[Mapping[str, Any]] = []
+    for number, line in enumerate([*lines, last] if last else lines, start=1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            if number > len(lines):
+                break
+            raise UserError(f"{path}, line {number} is damaged: it is not JSON; mend or delete it") from None
+        if not isinstance(record, dict) or not isinstance(record.get("epoch"), int):
+            raise UserError(f"{path}, line {number} is damaged: it has no epoch; mend or delete it")
+        records.append(record)
+    return records
+
+
+def _lines(run: int, records: Sequence[Mapping[str, Any]]) -> dict[str, Line]:
+    stride = math.ceil(len(records) / _MOST_EPOCHS) or 1
+    kept = list(records[::stride])
+    if kept and kept[-1] is not records[-1]:
+        kept.append(records[-1])
+    keys = dict.fromkeys(
+        key
+        for record in kept
+        for key, value in record.items()
+        if key not in _NO_CURVES and isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    return {key: replace(_line(run, key, kept), stride=stride) for key in keys}
+
+
+def _line(run: int, key: str, records: Sequence[Mapping[str, Any]]) -> Line:
+    values = [_finite(record.get(key)) for record in records]
+    known = [value for value in values if value is not None]
+    is_fraction = _group(key) == GROUPS[0] and all(0 <= value <= 1 for value in known)
+    scale = 100 if is_fraction else 1
+    shown = [None if value is None else float(f"{scale * value:.4g}") for value in values]
+    return Line(run, [record["epoch"] for record in records], shown)
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _group(key: str) -> str:
+    if key.endswith("accuracy") or key == "weakest":
+        return GROUPS[0]
+    return GROUPS[1] if key in _DIVERSITY else GROUPS[2]

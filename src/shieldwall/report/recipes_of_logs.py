@@ -1,0 +1,68 @@
+"""What tells two logs apart: the recipe of the run that each is of, and how it was certified."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from shieldwall.results.logs import Log
+
+
+def recipe_of(log: Log) -> Mapping[str, Any] | None:
+    """The recipe of the log's run as it is written there; None for a log that stands alone."""
+    folder = log.path.parent.resolve()
+    return next((found for at in (folder.parent, folder) if (found := _recipe_in(at)) is not None), None)
+
+
+def but_for_the_seed(recipe: Mapping[str, Any]) -> str:
+    """Everything that a recipe says except its seed, in words that equal those of another seed's.
+
+    The run that it starts from is not told by its folder but by that run's own recipe, where it can be read.
+    """
+    start = recipe.get("start")
+    before = None if start is None else _recipe_in(Path(str(start)))
+    return repr([_seedless(recipe), start is None, before and _seedless(before)])
+
+
+def but_for_the_sigma(recipe: Mapping[str, Any]) -> str:
+    """The method that a recipe runs, on what: of the objective's numbers, only which are 0."""
+    on = [recipe.get(key) for key in ("data", "model", "noise", "members")]
+    return repr([on, _in_order(recipe.get("objective"), numbers=False)])
+
+
+def certified_alike(log: Log) -> tuple[object, ...]:
+    """How a log was certified, sigma aside: equal where two logs can be shown as one."""
+    order = np.argsort(log.idx)
+    inputs = (log.idx[order].tobytes(), log.label[order].tobytes())
+    kind = (log.noise or "").partition("(")[0]
+    return (log.vote, log.norm, log.n, log.most_draws, log.alpha, log.precision, log.bound, kind, inputs)
+
+
+def vote_as_spoken(log: Log) -> str:
+    """The title without the run: "WE", "member 1"."""
+    return log.title.removeprefix(log.run).strip()
+
+
+def _seedless(recipe: Mapping[str, Any]) -> object:
+    return _in_order({key: value for key, value in recipe.items() if key not in ("seed", "start")})
+
+
+def _in_order(part: Any, numbers: bool = True) -> object:
+    """The same for the same keys and values, whatever their order; without numbers, only which are 0."""
+    if isinstance(part, Mapping):
+        return sorted((str(key), repr(_in_order(value, numbers))) for key, value in part.items())
+    return bool(part) if isinstance(part, int | float) and not numbers else part
+
+
+def _recipe_in(folder: Path) -> Mapping[str, Any] | None:
+    """None where there is none that can be read: reading the logs has told of those that matter."""
+    path = folder / "recipe.yaml"
+    if not path.is_file():
+        return None
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    return content if isinstance(content, Mapping) else None

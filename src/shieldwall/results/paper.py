@@ -1,0 +1,163 @@
+"""The tables of Yang et al. (2022) as data, and the row of them that a run is to be held against.
+
+`paper.csv` has a line for each row of each table, every number as it is printed there: certified accuracy in
+percent by L2 radius, or the ACR. `table` is the table's label in the paper, `protocol` how members vote:
+
+    single     one model; of a DRT ensemble, one of its members
+    we, mme    the ensemble, with equal weights in WE
+    ae, we     in tab:learn-weights-*: with equal weights, and with those found on a grid
+
+A row without a sigma has the best over sigma at each radius, and that of DRT the best over its weights too.
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shieldwall.recipes import Recipe
+
+_FILE = Path(__file__).with_name("paper.csv")
+_TUNED_WEIGHTS = ("tab:learn-weights-mnist", "tab:learn-weights-cifar")
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """One row of one table; what the table does not say is empty or None."""
+
+    table: str
+    label: str
+    dataset: str
+    method: str
+    base: str
+    """What an ensemble's members were trained by, or what DRT wraps."""
+    protocol: str
+    sigma: float | None
+    rho: tuple[float, float] | None
+    """The weights of DRT's two terms, (rho_gd, rho_cm)."""
+    accuracy: Mapping[float, float] = field(hash=False)
+    """Radius -> certified accuracy in percent."""
+    acr: float | None
+    note: str = ""
+    """What makes a number of the row doubtful."""
+
+
+def rows(table: str | None = None, dataset: str | None = None) -> tuple[PaperRow, ...]:
+    """The rows of one table or data set, or all, in the paper's order: the main tables come first."""
+    return tuple(row for row in _all_rows() if table in (None, row.table) and dataset in (None, row.dataset))
+
+
+def counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
+    """The paper's row for a vote of this run at its own sigma, with its ACR where the paper has one.
+
+    Of DRT the row with the recipe's weights; where there is none, the row that is best at the largest
+    radius, then at the next: its `rho` says which. The ACR of DRT is the only one at this sigma, printed
+    without its weights. Model, schedule and number of members are not compared.
+    """
+    wanted = _description(recipe, vote)
+    if wanted is None or wanted.tuned:
+        return None
+    at_sigma = [row for row in rows(dataset=recipe.data) if row.sigma == recipe.sigma and wanted.fits(row)]
+    acr = next((row for row in at_sigma if row.acr is not None), None)
+    curves = [row for row in at_sigma if row.accuracy]
+    if not curves:
+        return acr
+    same_weights = [row for row in curves if row.rho == _rho(recipe.objective)]
+    chosen = max(same_weights or curves, key=_from_the_largest_radius)
+    if acr is None:
+        return chosen
+    return replace(chosen, acr=acr.acr, note="; ".join(filter(None, (chosen.note, acr.note))))
+
+
+def envelope_counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
+    """The paper's row for a vote of runs like this one at all sigmas: at each radius the best of them."""
+    wanted = _description(recipe, vote)
+    if wanted is None:
+        return None
+    over_sigma = (row for row in rows(dataset=recipe.data) if row.sigma is None and wanted.fits(row))
+    return next((row for row in over_sigma if (row.table in _TUNED_WEIGHTS) == wanted.tuned), None)
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What the paper calls a vote of a run."""
+
+    method: str
+    base: str
+    protocol: str
+    tuned: bool = False
+    """Whether the vote's weights were found on a grid."""
+
+    def fits(self, row: PaperRow) -> bool:
+        return (self.method, self.base) == (row.method, row.base) and self.protocol in row.protocol.split("/")
+
+
+def _description(recipe: "Recipe", vote: str) -> _Description | None:
+    if recipe.noise != "gaussian":
+        return None
+    name = str(recipe.objective.get("name"))
+    if name == "drt":
+        return _drt(recipe.objective, vote)
+    if name in ("adp", "gal"):
+        return _Description(name, "gaussian", vote)
+    if _is_member(vote):
+        return _Description(name, "", "single")
+    if vote == "we-sween":
+        return _Description("sween", name, "we")
+    return _Description("ensemble", name, vote)
+
+
+def _drt(objective: Mapping[str, Any], vote: str) -> _Description | None:
+    base = str(objective.get("base", {"name": "gaussian"}).get("name"))
+    rho_gd, rho_cm = _rho(objective)
+    if not (rho_gd and rho_cm):
+        return _Description("gd-only" if rho_gd else "cm-only", base, vote) if rho_gd or rho_cm else None
+    if _is_member(vote):
+        return _Description("drt", base, "single")
+    return (
+        _Description("drt", base, "we", tuned=True) if vote == "we-grid" else _Description("drt", base, vote)
+    )
+
+
+def _is_member(vote: str) -> bool:
+    return vote.startswith("member-")
+
+
+def _rho(objective: Mapping[str, Any]) -> tuple[float, float]:
+    return float(objective.get("rho_gd", 0.0)), float(objective.get("rho_cm", 0.0))
+
+
+def _from_the_largest_radius(row: PaperRow) -> list[float]:
+    return [row.accuracy[radius] for radius in sorted(row.accuracy, reverse=True)]
+
+
+@cache
+def _all_rows() -> tuple[PaperRow, ...]:
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        return tuple(_row(line) for line in csv.DictReader(file))
+
+
+def _row(line: dict[str, str]) -> PaperRow:
+    return PaperRow(
+        table=line["table"],
+        label=line["label"],
+        dataset=line["dataset"],
+        method=line["method"],
+        base=line["base"],
+        protocol=line["protocol"],
+        sigma=_number(line["sigma"]),
+        rho=(float(line["rho_gd"]), float(line["rho_cm"])) if line["rho_gd"] else None,
+        accuracy=MappingProxyType(
+            {float(r): float(cell) for r, cell in line.items() if r[0].isdigit() and cell}
+        ),
+        acr=_number(line["acr"]),
+        note=line["note"],
+    )
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None

@@ -1,0 +1,134 @@
+"""What is served: trained runs on one data set, told apart by family and sigma."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from shieldwall import data
+from shieldwall.data.catalogue import _RESIDENT
+from shieldwall.data.dataset import Dataset, ResidentSplit, Split
+from shieldwall.ensembles.votes import Vote, named, standard_names
+from shieldwall.errors import UserError
+from shieldwall.results.run import Run
+from shieldwall.smoothing.batch_size import default_batch_size
+from shieldwall.smoothing.classify import by_votes
+from shieldwall.smoothing.inputs import evaluating
+from shieldwall.smoothing.noise import Noise
+from shieldwall.stages.common import choose_device, load_members, noise_of
+
+BATCH_SECONDS = 0.015
+"""About how long one batch may take: visitors wait for each other's."""
+SMALLEST_BATCH = 16
+
+
+@dataclass(frozen=True)
+class Served:
+    """A trained run, ready to classify."""
+
+    family: str
+    """What it shares with runs that differ by sigma alone."""
+    sigma: float
+    noise: Noise
+    members: Sequence[nn.Module]
+    votes: Mapping[str, Vote]
+    n0: int
+    alpha: float
+    batch_size: int
+
+
+@dataclass(frozen=True)
+class Offer:
+    """All runs of a page, and the images they are for."""
+
+    data: str
+    classes: tuple[str, ...]
+    shape: tuple[int, int, int]
+    test: Split
+    """Empty where the data set is not on this machine."""
+    device: torch.device
+    runs: tuple[Served, ...]
+
+
+def offer(paths: Sequence[Path], data_dir: Path | None = None, device: str | None = None) -> Offer:
+    """The runs in these folders, which must be trained, and on the same data set."""
+    if not paths:
+        raise UserError("nothing to serve: give a run folder made by `shieldwall train`")
+    runs = [Run(path) for path in paths]
+    for run in runs:
+        run.check_trained()
+        if run.recipe.data != runs[0].recipe.data:
+            raise UserError(
+                f"one page serves one data set: {runs[0].path} is on {runs[0].recipe.data}, "
+                f"{run.path} on {run.recipe.data}; serve them on two ports"
+            )
+    where = choose_device(device)
+    dataset = _dataset(runs[0].recipe.data, data_dir)
+    families = _families(runs)
+    served = [_served(run, family, dataset, where) for run, family in zip(runs, families, strict=True)]
+    return Offer(dataset.name, dataset.classes, dataset.shape, dataset.test, where, tuple(served))
+
+
+def _dataset(name: str, data_dir: Path | None) -> Dataset:
+    """The data set, without its images where they are not here."""
+    is_here = {one.name: one.place is not None for one in data.status(data_dir)}
+    if is_here[name] or name not in _RESIDENT:
+        return data.load(name, data_dir)
+    kind = _RESIDENT[name]
+    none = ResidentSplit(torch.empty(0, *kind.shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+    return Dataset(name, none, none, kind.classes, kind.shape)
+
+
+def _families(runs: Sequence[Run]) -> list[str]:
+    """Recipes' names without their sigma; runs that would still be the same are told apart by folder."""
+    plain = [re.sub(r"-[0-9.]+$", "", run.recipe.name) for run in runs]
+    often = Counter((family, run.recipe.sigma) for family, run in zip(plain, runs, strict=True))
+    families = [
+        f"{family} ({run.path.resolve().name})" if often[family, run.recipe.sigma] > 1 else family
+        for family, run in zip(plain, runs, strict=True)
+    ]
+    if len({(family, run.recipe.sigma) for family, run in zip(families, runs, strict=True)}) < len(runs):
+        raise UserError(f"a run was given twice: {', '.join(str(run.path) for run in runs)}")
+    return families
+
+
+def _served(run: Run, family: str, dataset: Dataset, device: torch.device) -> Served:
+    members = load_members(run, dataset, device)
+    count = len(members)
+    names = ["we", "mme", *standard_names(count)[:count]] if count > 1 else ["member-1"]
+    votes = {name: named(name, count) for name in names}
+    for method, weights in run.tuned_weights().items():
+        votes[f"we-{method}"] = Vote(f"we-{method}", named("we", count, weights).scores)
+    return Served(
+        family=family,
+        sigma=run.recipe.sigma,
+        noise=noise_of(run.recipe),
+        members=members,
+        votes=votes,
+        n0=run.recipe.certification.n0,
+        alpha=run.recipe.certification.alpha,
+        batch_size=_batch_size(members, list(votes.values()), dataset.shape, device),
+    )
+
+
+def _batch_size(
+    members: Sequence[nn.Module], votes: Sequence[Vote], shape: tuple[int, int, int], device: torch.device
+) -> int:
+    """The largest doubling of the smallest batch that is still quick."""
+    classify = by_votes(members, votes)
+    most = default_batch_size(device, shape, draws=100_000)
+    size = min(SMALLEST_BATCH, most)
+    with evaluating(members):
+        classify(torch.zeros((size, *shape), device=device))
+        while 2 * size <= most:
+            began = time.perf_counter()
+            classify(torch.zeros((2 * size, *shape), device=device))[0].cpu()
+            if time.perf_counter() - began > BATCH_SECONDS:
+                break
+            size *= 2
+    return size

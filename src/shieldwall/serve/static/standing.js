@@ -1,0 +1,127 @@
+// What is known of the image: the answer, its radius, the votes, and how the radius came about.
+
+import { $, downTo3, known, number } from "./common.js";
+
+const MOST_BARS = 12;
+const NORMS = { l1: "L1", l2: "L2", linf: "Linf" };
+
+let plan = null; // what the server said when it started: n, alpha, limit, norm
+let points = []; // [draws, radius]
+
+export function reset(n) {
+  plan = null;
+  points = [];
+  $("answer").textContent = "none yet";
+  $("radius-name").textContent = "Certified radius";
+  $("radius").textContent = "none";
+  $("answer").className = $("radius").className = "unsure";
+  $("draws").textContent = "0";
+  $("progress").value = 0;
+  $("samples").replaceChildren();
+  say("Nothing is sampled yet.", "");
+  showVotes(known.classes.map(() => 0), -1, 0);
+  drawCurve(n);
+}
+
+export function say(meaning, summary = meaning) {
+  $("meaning").textContent = meaning;
+  if ($("summary").textContent !== summary) $("summary").textContent = summary; // read aloud when it changes
+}
+
+export function begin(started) {
+  plan = started;
+  $("samples").replaceChildren(...started.samples.map((sample, k) => {
+    const item = document.createElement("li");
+    const image = new Image();
+    image.src = sample.image;
+    image.alt = `Noisy copy ${k + 1}, voted`;
+    const vote = document.createElement("span");
+    vote.textContent = known.classes[sample.label];
+    item.append(image, vote);
+    return item;
+  }));
+  drawCurve(plan.n);
+}
+
+export function show({ draws, counts, chosen, label, radius, curve }, isOver) {
+  const name = known.classes[chosen];
+  const isCertified = label !== null;
+  const shown = downTo3(radius);
+  $("answer").textContent = isCertified ? name : isOver ? "abstains" : `${name}?`;
+  $("radius-name").textContent = isOver ? "Certified radius" : "Certified radius so far";
+  $("radius").textContent = isCertified ? `${isOver ? "" : "≥ "}${shown}` : "none";
+  $("answer").className = $("radius").className = isCertified ? "" : "unsure";
+  $("draws").textContent = number(draws);
+  $("progress").value = draws / plan.n;
+  const confidence = `${+(100 * (1 - plan.alpha)).toPrecision(6)}%`;
+  const meaning = isCertified
+    ? `With probability at least ${confidence}, no change of the image below ${shown} (${NORMS[plan.norm]}) changes the smoothed answer, ${name}.`
+    : `Nothing is certified${isOver ? "" : " yet"}: ${name} seemed likeliest, but is not shown to be returned more than half of the time.`;
+  const result = isCertified ? `Prediction ${name}, certified radius ${shown}.` : "The certificate abstains.";
+  const ended = `${draws === plan.n ? "Done" : "Stopped"} after ${number(draws)} draws. ${result} ${meaning}`;
+  say(meaning, isOver ? ended : $("summary").textContent);
+  showVotes(counts, chosen, draws);
+  for (const vote of document.querySelectorAll("#samples span")) vote.className = vote.textContent === name ? "" : "other";
+  points.push(...curve);
+  drawCurve(plan.n, isOver);
+}
+
+function showVotes(counts, chosen, draws) {
+  const list = $("votes");
+  let rows = counts.map((_, k) => k);
+  if (rows.length > MOST_BARS) rows = rows.sort((a, b) => counts[b] - counts[a]).slice(0, MOST_BARS);
+  while (list.children.length < rows.length) {
+    const row = document.createElement("li");
+    row.innerHTML = '<span class="class"></span><span class="bar" aria-hidden="true"><i></i></span>'
+      + '<span class="count"><span></span> <span class="share"></span></span>';
+    list.append(row);
+  }
+  rows.forEach((k, place) => {
+    const row = list.children[place];
+    const share = draws ? counts[k] / draws : 0;
+    row.className = k === chosen ? "chosen" : "";
+    row.querySelector(".class").textContent = known.classes[k];
+    row.querySelector("i").style.transform = `scaleX(${share})`;
+    row.querySelector(".count span").textContent = number(counts[k]);
+    row.querySelector(".share").textContent = draws ? `(${(100 * share).toFixed(1)}%)` : "";
+  });
+}
+
+function part(name, attributes, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.textContent = text;
+  return made;
+}
+
+function drawCurve(n, isOver = false) {
+  const [left, right, top, bottom] = [38, 350, 16, 196];
+  const x = (draws) => left + ((right - left) * Math.log10(Math.max(draws, 10) / 10)) / Math.log10(n / 10);
+  const y = (radius) => bottom - ((bottom - top) * radius) / (plan?.limit ?? 1);
+  const parts = [part("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom })];
+  for (let draws = 10; draws <= n; draws *= 10) {
+    parts.push(part("line", { class: "axis", x1: x(draws), x2: x(draws), y1: bottom, y2: bottom + 4 }));
+    parts.push(part("text", { x: x(draws), y: bottom + 17, "text-anchor": "middle" }, number(draws)));
+  }
+  parts.push(part("text", { x: right, y: bottom + 33, "text-anchor": "end" }, "draws, log scale"));
+  if (plan) {
+    const power = 10 ** Math.floor(Math.log10(plan.limit));
+    const step = plan.limit < 2 * power ? power / 4 : plan.limit < 5 * power ? power : 2 * power;
+    for (let radius = 0; radius < plan.limit - 0.3 * step; radius += step) {
+      parts.push(part("line", { class: "axis", x1: left, x2: right, y1: y(radius), y2: y(radius) }));
+      parts.push(part("text", { x: left - 6, y: y(radius) + 4, "text-anchor": "end" }, +radius.toPrecision(3)));
+    }
+    const most = `${downTo3(plan.limit)}, the most that ${number(n)} draws can certify`;
+    parts.push(part("line", { class: "limit", x1: left, x2: right, y1: top, y2: top }));
+    parts.push(part("text", { x: left + 4, y: top - 5 }, most));
+  }
+  if (points.length) {
+    const [draws, radius] = points.at(-1);
+    const line = points.map((point) => `${x(point[0])},${y(point[1])}`).join(" ");
+    parts.push(part("polyline", { class: "line", points: line }));
+    parts.push(part("circle", { class: isOver ? "end" : "point", cx: x(draws), cy: y(radius), r: isOver ? 4.5 : 3.5 }));
+    const reached = isOver ? `, ${downTo3(radius)} after ${number(draws)}` : "";
+    $("curve").setAttribute("aria-label", `Certified radius by number of draws${reached}`);
+  }
+  $("curve").replaceChildren(...parts);
+}

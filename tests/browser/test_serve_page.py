@@ -1,0 +1,290 @@
+"""The live page in a real browser: drawn on, chosen from, uploaded to, by mouse and by keyboard."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from browser_tools import console_errors, in_the_dark, on_a_phone, overflows, requests
+from PIL import Image
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from shieldwall import recipes
+from shieldwall.results.run import Run
+from shieldwall.serve import address_of, listen, messages, offer, server_for
+from shieldwall.stages import train_run
+
+PARTS = {"", "page.css", "icon.svg", "page.js", "common.js", "image.js", "standing.js"}
+SEVEN = ((-50, -80), (50, -80), (30, -20), (0, 40), (-20, 90))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two runs of the smoke recipe's members, said to be for two sigmas, with draws of a known seed."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("served")
+    recipe = recipes.get("smoke")
+    train_run(recipe, folder / "run", device="cpu")
+    more_noise = Run.create(folder / "more-noise", replace(recipe, sigma=0.5))
+    (folder / "run" / "members").rename(more_noise.path / "members")
+    (folder / "run").joinpath("members").symlink_to(more_noise.path / "members")
+    with listen("127.0.0.1", 0) as sock:
+        offered = offer([folder / "run", more_noise.path], device="cpu")
+        offered.runs[0].members[0].register_forward_pre_hook(
+            lambda *_: time.sleep(0.003)
+        )  # slow enough to see
+        server = server_for(offered, "127.0.0.1")
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(messages.secrets, "randbits", lambda bits: 5)
+            yield address_of(sock)
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def page(browser: Chrome, address: str) -> Chrome:
+    browser.get(address)
+    return browser
+
+
+def text(page: Chrome, name: str) -> str:
+    return str(page.execute_script("return document.getElementById(arguments[0]).textContent", name))
+
+
+def value(page: Chrome, name: str) -> str:
+    return str(page.execute_script("return document.getElementById(arguments[0]).value", name))
+
+
+def wait(page: Chrome, condition: Callable[[], object]) -> None:
+    WebDriverWait(page, 10, poll_frequency=0.03).until(lambda _: condition())
+
+
+def wait_until_done(page: Chrome) -> str:
+    wait(page, lambda: re.match("Done|Stopped", text(page, "summary")))
+    return text(page, "summary")
+
+
+def draw(page: Chrome, points: tuple[tuple[int, int], ...] = SEVEN) -> None:
+    pad = page.find_element(By.ID, "pad")
+    hand = ActionChains(page, duration=10).move_to_element_with_offset(pad, *points[0]).click_and_hold()
+    for point in points[1:]:
+        hand.move_to_element_with_offset(pad, *point)
+    hand.release().perform()
+
+
+def choose_test_image(page: Chrome, number: int) -> None:
+    page.find_element(By.CSS_SELECTOR, "[name=source][value=test]").send_keys(Keys.SPACE)
+    field = page.find_element(By.ID, "index")
+    field.clear()
+    field.send_keys(str(number), Keys.ENTER)
+
+
+def slide_to(page: Chrome, name: str, key: str, times: int = 1) -> None:
+    page.find_element(By.ID, name).send_keys(*[key] * times)
+
+
+def counts(page: Chrome) -> list[int]:
+    shown = page.execute_script(
+        "return [...document.querySelectorAll('#votes .count > :first-child')].map((one) => one.textContent)"
+    )
+    return [int(one.replace(",", "")) for one in shown]
+
+
+def watch(page: Chrome) -> None:
+    """Keep what the page shows at every update."""
+    page.execute_script(
+        """window.seen = [];
+        new MutationObserver(() => window.seen.push([
+          document.getElementById("draws").textContent, document.getElementById("radius").textContent,
+        ])).observe(document.getElementById("draws"), { childList: true });
+        window.said = [];
+        new MutationObserver(() => window.said.push(document.getElementById("summary").textContent))
+          .observe(document.getElementById("summary"), { childList: true });"""
+    )
+
+
+def test_a_drawing_is_predicted_and_its_certificate_grows_until_it_settles(page: Chrome, address: str):
+    watch(page)
+    slide_to(page, "n", Keys.END)
+    draw(page)
+    summary = wait_until_done(page)
+    assert summary.startswith("Done after 100,000 draws.")
+    assert text(page, "note") == "your drawing, resized and centred in 8 x 8"
+    assert sum(counts(page)) == 100_000
+
+    seen = page.execute_script("return window.seen")
+    draws = [int(one.replace(",", "")) for one, _ in seen]
+    assert draws[1:] == sorted(draws[1:])
+    assert len(set(draws)) > 5
+    on_the_way = [one for _, one in seen[:-1] if one != "none"]
+    radii = [float(one.removeprefix("≥ ")) for one in on_the_way]
+    settled = float(seen[-1][1])
+    assert all(one.startswith("≥ ") for one in on_the_way)
+    assert settled > radii[0]
+    assert settled >= max(radii)
+    assert f"certified radius {settled:.3f}." in summary
+
+    samples = page.find_elements(By.CSS_SELECTOR, "#samples img")
+    assert len(samples) == 8
+    assert all(page.execute_script("return arguments[0].naturalWidth", one) == 8 for one in samples)
+    said = [one for one in page.execute_script("return window.said") if one]
+    assert said == ["Sampling.", summary]  # a screen reader hears two sentences, not every update
+
+    assert console_errors(page) == []
+    asked = requests(page)
+    assert {one.removeprefix(address) for one in asked} == PARTS | {"drawing"}
+
+
+def test_a_test_image_is_certified_with_the_keyboard_alone(page: Chrome):
+    choose_test_image(page, 7)
+    summary = wait_until_done(page)
+    assert text(page, "note").startswith("test image 7, class ")
+    truth = text(page, "note")[-1]
+    assert text(page, "answer") == truth
+    radius = float(text(page, "radius"))
+    assert 0.1 < radius < 0.8
+    assert f"Prediction {truth}, certified radius {radius:.3f}." in summary
+    assert f"no change of the image below {radius:.3f} (L2) changes the smoothed answer, {truth}." in summary
+    curve = page.find_element(By.CSS_SELECTOR, "#curve .line").get_attribute("points").split()
+    assert len(curve) >= 8
+    assert f"{radius:.3f} after 10,000" in page.find_element(By.ID, "curve").get_attribute("aria-label")
+    assert page.find_element(By.CSS_SELECTOR, "#votes .chosen .class").text == truth
+
+
+def test_sliders_and_selects_work_by_keyboard_and_start_anew(page: Chrome):
+    choose_test_image(page, 7)
+    wait_until_done(page)
+    slide_to(page, "n", Keys.HOME)
+    wait(page, lambda: text(page, "summary").startswith("Done after 100 draws."))
+    slide_to(page, "n", Keys.ARROW_RIGHT, 2)
+    wait(page, lambda: text(page, "summary").startswith("Done after 500 draws."))
+    assert page.find_element(By.ID, "n").get_attribute("aria-valuetext") == "500"
+    assert "the most that 500 draws can certify" in text(page, "curve")
+    least = text(page, "curve")
+
+    slide_to(page, "sigma", Keys.ARROW_RIGHT)
+    assert text(page, "sigma-value") == "0.5"
+    wait(page, lambda: "Done" in text(page, "summary") and text(page, "curve") != least)
+    assert page.find_element(By.ID, "sigma").get_attribute("aria-valuetext") == "0.5"
+    Select(page.find_element(By.ID, "vote")).select_by_visible_text("max-margin (MME)")
+    wait_until_done(page)
+    assert console_errors(page) == []
+
+
+def test_stopping_keeps_what_is_certified_by_then(page: Chrome):
+    slide_to(page, "n", Keys.END)
+    choose_test_image(page, 7)
+    wait(page, lambda: int(text(page, "draws").replace(",", "")) > 1_000)
+    page.find_element(By.ID, "stop").click()
+    summary = wait_until_done(page)
+    draws = int(text(page, "draws").replace(",", ""))
+    assert summary.startswith(f"Stopped after {draws:,} draws.")
+    assert sum(counts(page)) == draws < 100_000
+    assert float(text(page, "radius")) > 0
+    time.sleep(0.2)
+    assert int(text(page, "draws").replace(",", "")) == draws
+
+
+def test_an_upload_is_certified_and_a_bad_one_is_explained(page: Chrome, tmp_path: Path):
+    page.find_element(By.CSS_SELECTOR, "[name=source][value=upload]").send_keys(Keys.SPACE)
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    page.find_element(By.ID, "file").send_keys(str(tmp_path / "bad.png"))
+    wait(page, lambda: page.find_element(By.ID, "problem").is_displayed())
+    assert "not an image that can be read" in text(page, "problem")
+    image = Image.new("L", (90, 120), 255)
+    image.paste(0, (40, 20, 50, 100))
+    image.save(tmp_path / "one.png")
+    page.find_element(By.ID, "file").send_keys(str(tmp_path / "one.png"))
+    wait_until_done(page)
+    assert not page.find_element(By.ID, "problem").is_displayed()
+    assert text(page, "note") == "90 x 120 pixels, inverted, cut to the ink, resized and centred in 8 x 8"
+
+
+def test_clearing_forgets_the_drawing(page: Chrome):
+    draw(page)
+    wait_until_done(page)
+    page.find_element(By.ID, "clear").click()
+    assert text(page, "answer") == "none yet"
+    assert sum(counts(page)) == 0
+    assert not page.find_element(By.ID, "again").is_enabled()
+    assert text(page, "note") == "nothing yet"
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_a_finger_draws(page: Chrome):
+    on_a_phone(page)
+    assert not overflows(page)
+    box = page.find_element(By.ID, "pad").rect
+    points = [{"x": box["x"] + box["width"] / 2, "y": box["y"] + 40 + 20 * k} for k in range(8)]
+    for kind, at in [
+        ("touchStart", points[0]),
+        *(("touchMove", one) for one in points[1:]),
+        ("touchEnd", None),
+    ]:
+        page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [at] if at else []})
+    wait_until_done(page)
+    assert not overflows(page)
+    assert text(page, "note").startswith("your drawing")
+
+
+def test_in_the_dark_text_is_light_and_readable(page: Chrome):
+    def colours() -> tuple[list[float], list[float]]:
+        shown = page.execute_script(
+            "const look = getComputedStyle(document.querySelector('.card'));"
+            "return [look.color, look.backgroundColor]"
+        )
+        ink, ground = ([int(part) for part in re.findall(r"\d+", one)[:3]] for one in shown)
+        return ink, ground
+
+    assert _contrast(*colours()) > 7
+    light = colours()
+    in_the_dark(page)
+    assert _contrast(*colours()) > 7
+    assert _luminance(colours()[1]) < 0.05 < _luminance(light[1])
+
+
+def test_every_control_has_a_name(page: Chrome):
+    unnamed = page.execute_script(
+        """return [...document.querySelectorAll("input, select, button, canvas, progress, svg")]
+          .filter((one) => !(one.labels?.length || one.textContent.trim() || one.ariaLabel))
+          .map((one) => one.id)"""
+    )
+    assert unnamed == []
+
+
+def test_where_the_server_has_gone_the_page_says_so(page: Chrome, address: str):
+    choose_test_image(page, 7)
+    wait_until_done(page)
+    page.execute_cdp_cmd("Network.enable", {})
+    page.execute_cdp_cmd(
+        "Network.emulateNetworkConditions",
+        {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0},
+    )
+    try:
+        page.find_element(By.ID, "random").click()
+        wait(page, lambda: "does not answer" in text(page, "problem"))
+    finally:
+        page.execute_cdp_cmd(
+            "Network.emulateNetworkConditions",
+            {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1},
+        )
+
+
+def _luminance(colour: list[float]) -> float:
+    parts = [one / 255 for one in colour]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    return sum(weight * one for weight, one in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def _contrast(first: list[float], second: list[float]) -> float:
+    low, high = sorted((_luminance(first), _luminance(second)))
+    return (high + 0.05) / (low + 0.05)

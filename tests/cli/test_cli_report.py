@@ -1,0 +1,120 @@
+"""`report`: the files it writes, the rows it shows, and what it refuses."""
+
+import csv
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from cli_tools import Shieldwall, refused, snapshot
+
+
+@pytest.fixture
+def seeds(run: Path) -> list[Path]:
+    """The run and a copy that says it is of another seed, its member 1 in place of its WE."""
+    other = Path(shutil.copytree(run, run.parent / "other"))
+    recipe = other / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("seed: 0", "seed: 1"))
+    shutil.copy(other / "certificates" / "member-1.tsv", other / "certificates" / "we.tsv")
+    return [run, other]
+
+
+def test_tables_and_plots_of_every_kind(shieldwall: Shieldwall, run: Path) -> None:
+    before = snapshot(run)
+    files = ["t.tex", "t.md", "t.csv", "p.png", "p.pdf", "p.svg"]
+    options = [text for name in files for text in ("--table" if name[0] == "t" else "--plot", f"out/{name}")]
+    done = shieldwall("report", run, "--radii", "0.25", *options)
+    assert done.code == 0
+    assert sorted(path.name for path in Path("out").iterdir()) == sorted(files)
+    assert snapshot(run) == before
+    assert (
+        "table: out/t.tex\ntable: out/t.md\ntable: out/t.csv\nplot: out/p.png, out/p.pdf, out/p.svg"
+        in done.out
+    )
+    shown = re.search(r"smoke WE +([\d.]+) +([\d.]+) +([\d.]+)", done.out)
+    assert shown
+    assert f"smoke WE | {' | '.join(shown.groups())}" in Path("out/t.md").read_text().replace("**", "")
+    latex = re.sub(r"\\textbf\{([\d.]+)\}", r"\1", Path("out/t.tex").read_text())
+    assert f"smoke WE & {' & '.join(shown.groups())}" in latex
+    with Path("out/t.csv").open(newline="") as file:
+        lines = [line for line in csv.DictReader(file) if line["vote"] == "we"]
+    accuracies = [f"{100 * float(line['certified_accuracy']):.1f}" for line in lines]
+    assert accuracies == list(shown.groups()[:2])
+
+
+def test_the_same_command_writes_the_same_bytes(shieldwall: Shieldwall, run: Path) -> None:
+    for folder in ("a", "b"):
+        names = [f"{folder}/{name}" for name in ("t.tex", "t.md", "t.csv")]
+        options = [text for name in names for text in ("--table", name)]
+        assert shieldwall("report", run, "--intervals", *options).code == 0
+    assert snapshot(Path("a")) == snapshot(Path("b"))
+
+
+def test_without_a_file_the_curves_are_drawn_into_the_run(shieldwall: Shieldwall, run: Path) -> None:
+    done = shieldwall("report", run)
+    assert done.code == 0
+    assert (run / "certified-accuracy.png").is_file()
+    assert (run / "certified-accuracy.pdf").is_file()
+    assert list(Path().iterdir()) == []
+
+
+def test_intervals(shieldwall: Shieldwall, run: Path) -> None:
+    done = shieldwall("report", run, "--votes", "we", "--intervals", "--table", "t.md")
+    assert done.code == 0
+    assert re.search(r"\[\d+\.\d, \d+\.\d\]", done.out)
+    assert "in brackets: the 95% interval over inputs" in " ".join(done.out.split())
+
+
+def test_votes(shieldwall: Shieldwall, run: Path) -> None:
+    done = shieldwall("report", run, "--votes", "mme, we", "--table", "t.md")
+    titles = [line.split(" | ")[0] for line in Path("t.md").read_text().splitlines()[4:6]]
+    assert done.code == 0
+    assert titles == ["| smoke WE", "| smoke MME"]
+    refused(shieldwall("report", run, "--votes", "wee"), "no vote called 'wee'; did you mean 'we'?")
+
+
+def test_runs_that_differ_by_seed_are_averaged(shieldwall: Shieldwall, seeds: list[Path]) -> None:
+    done = shieldwall("report", *seeds, "--votes", "we", "--plot", "p.svg")
+    assert done.code == 0
+    assert re.search(r"smoke WE +[\d.]+ ± [\d.]+", done.out)
+    assert "mean ± standard deviation over 2 seeds" in done.out
+    assert ">2 seeds</text>" in Path("p.svg").read_text()
+
+
+def test_the_envelope_over_sigma(shieldwall: Shieldwall, run: Path) -> None:
+    wide = Path(shutil.copytree(run, run.parent / "wide"))
+    recipe = wide / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("sigma: 0.25", "sigma: 0.5"))
+    for path in (wide / "certificates").glob("*.tsv"):
+        path.write_text(path.read_text().replace("gaussian(0.25)", "gaussian(0.5)"))
+    done = shieldwall("report", run, wide, "--envelope", "--votes", "we", "--table", "t.md")
+    assert done.code == 0
+    assert "best sigma: at each radius the best of sigma 0.25, 0.5" in " ".join(done.out.split())
+    assert Path("t.md").read_text().count("| smoke WE |") == 1
+    refused(shieldwall("report", run, "--envelope"), "no envelope to draw", "two sigmas")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--table", "t.xlsx"], "t.xlsx: a table is written as .tex, .md or .csv"),
+        (["--table", "t.md", "--plot", "p.gif"], "p.gif: a figure is written as .png, .pdf or .svg"),
+        (["--table", "text/t.md"], "text"),
+        (["--table", "t.md", "--radii", "-1"], "radius"),
+    ],
+)
+def test_refusals_leave_nothing_behind(
+    shieldwall: Shieldwall, run: Path, options: list[str], said: str
+) -> None:
+    Path("text").write_text("no folder")
+    before = snapshot(Path())
+    refused(shieldwall("report", run, *options), said)
+    assert snapshot(Path()) == before
+
+
+def test_a_page(shieldwall: Shieldwall, run: Path) -> None:
+    done = shieldwall("report", run, "--html", "out.html", "--radii", "0,0.25")
+    assert done.code == 0
+    assert done.out.endswith("page: out.html\n")
+    assert Path("out.html").read_text().lstrip().lower().startswith("<!doctype html>")
+    assert not (run / "certified-accuracy.png").exists()

@@ -1,0 +1,153 @@
+"""The best sigma at each radius: by hand, against brute force, and how sure it is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worked_log import WORKED
+
+from shieldwall.errors import UserError
+from shieldwall.report import as_markdown
+from shieldwall.report.envelopes import envelopes
+from shieldwall.report.estimates import accuracy, accuracy_interval, average_radius
+from shieldwall.report.intervals import of_proportion
+from shieldwall.report.rows import Row, as_rows
+from shieldwall.report.seeds import average_over_seeds
+from shieldwall.results.logs import Log, read_logs
+from shieldwall.results.metrics import certified_accuracy, curve, envelope, envelope_curve
+
+Write = Callable[..., Path]
+FAR = [(0, 0, 0, "1.5"), (1, 1, 1, "0.75"), (2, 2, 0, "0.1"), *WORKED[3:5], (5, 5, 0, "0.2")]
+"""Two of six inputs, but at larger radii than in the worked log."""
+
+
+@pytest.fixture
+def two_sigmas(tmp_path: Path, write_run: Write) -> list[Row]:
+    write_run(tmp_path / "a", "mnist-gaussian-0.25", ["we", "mme"], sigma=0.25)
+    write_run(tmp_path / "b", "mnist-gaussian-0.5", ["we", "mme"], FAR, sigma=0.5)
+    return as_rows(read_logs([tmp_path / "a", tmp_path / "b"]))
+
+
+def test_by_hand(two_sigmas: list[Row]) -> None:
+    """Worked: 4, 3, 2, 1 of 6 up to 0.1, 0.25, 0.5, 1.05. Far: 2 up to 0.75, 1 up to 1.5."""
+    row, other = envelopes(two_sigmas)
+    assert (row.title, row.run, other.title) == ("mnist-gaussian WE", "mnist-gaussian", "mnist-gaussian MME")
+    at = [0.0, 0.25, 0.3, 0.75, 1.0, 1.5, 1.6]
+    assert accuracy(row, at).tolist() == [4 / 6, 3 / 6, 2 / 6, 2 / 6, 1 / 6, 1 / 6, 0]
+    assert envelope(row.logs, at).tolist() == accuracy(row, at).tolist()
+    assert average_radius(row) is None
+
+
+def test_its_table(two_sigmas: list[Row]) -> None:
+    assert as_markdown(envelopes(two_sigmas), [0.3]) == (
+        "certified accuracy in %, by L2 radius\n\n"
+        "|  | clean 0.00 | 0.30 | inputs |\n| :-- | --: | --: | --: |\n"
+        "| mnist-gaussian WE | 66.7 | 33.3 | 6 |\n| mnist-gaussian MME | 66.7 | 33.3 | 6 |\n\n"
+        "6 inputs, n = 1,000, alpha = 0.001\n\n"
+        "best sigma: at each radius the best of sigma 0.25, 0.5, chosen on these inputs; "
+        "no one classifier has them all\n"
+    )
+    said = as_markdown(envelopes(two_sigmas), [0.3], intervals=True)
+    assert said.endswith("Student's t), for all sigmas at once (Bonferroni)\n")
+
+
+def test_a_method_with_one_sigma_stays(tmp_path: Path, two_sigmas: list[Row], write_run: Write) -> None:
+    write_run(tmp_path / "c", "mnist-macer-0.5", ["we"], sigma=0.5, objective={"name": "macer"})
+    rows = envelopes([*as_rows(read_logs([tmp_path / "c"])), *two_sigmas])
+    assert [(row.title, row.is_envelope) for row in rows] == [
+        ("mnist-macer-0.5 WE", False),
+        ("mnist-gaussian WE", True),
+        ("mnist-gaussian MME", True),
+    ]
+    said = as_markdown(rows)
+    assert "| mnist-gaussian WE (best sigma) |" in said
+    assert "| mnist-macer-0.5 WE |" in said
+
+
+def test_the_weights_of_a_method_may_change_with_sigma_but_not_vanish(
+    tmp_path: Path, write_run: Write
+) -> None:
+    for folder, sigma, rho_gd in (("a", 0.25, 0.1), ("b", 0.5, 5.0), ("c", 1.0, 0.0)):
+        objective = {"name": "drt", "base": {"name": "gaussian"}, "rho_gd": rho_gd, "rho_cm": 0.5}
+        write_run(tmp_path / folder, f"mnist-drt-{sigma}", ["we"], sigma=sigma, objective=objective)
+    rows = envelopes(as_rows(read_logs([tmp_path / folder for folder in "abc"])))
+    assert [(row.title, len(row.by_sigma)) for row in rows] == [("mnist-drt WE", 2), ("mnist-drt-1.0 WE", 1)]
+
+
+def test_nothing_to_take_together(two_sigmas: list[Row]) -> None:
+    with pytest.raises(UserError, match="no envelope to draw: it takes runs of one method at two sigmas"):
+        envelopes(two_sigmas[:2])
+
+
+def test_its_interval_holds_for_both_sigmas_at_once(two_sigmas: list[Row]) -> None:
+    row = envelopes(two_sigmas)[0]
+    low, high = accuracy_interval(row, [0.0])
+    ends = of_proportion([4, 2], 6, 0.975)
+    assert (low[0], high[0]) == (max(ends.low), max(ends.high))
+
+
+def test_the_interval_covers_the_true_envelope(worked: Log) -> None:
+    """Two sigmas that are equally good at 0.7 on all inputs, where the larger of two samples is biased most.
+
+    By Bonferroni the interval covers 0.7 with probability at least 0.95, so below 0.93 in 2,000 samples has a
+    probability of 6e-5 at most.
+    """
+    generator = np.random.default_rng(0)
+    counts = generator.binomial(100, 0.7, size=(2, 2_000))
+    low, high = of_proportion(counts, 100, 0.975)
+    covered = (low.max(axis=0) <= 0.7) & (high.max(axis=0) >= 0.7)
+    assert covered.mean() > 0.93
+    for k in range(20):
+        logs = [_with_correct(worked, 100, int(count)) for count in counts[:, k]]
+        ends = accuracy_interval(Row("", "", tuple((log,) for log in logs)), [0.0])
+        assert (ends.low[0], ends.high[0]) == (low[:, k].max(), high[:, k].max())
+
+
+def _with_correct(log: Log, inputs: int, correct: int) -> Log:
+    idx = np.arange(inputs)
+    return replace(log, idx=idx, label=idx, predict=idx, radius=np.ones(inputs), correct=idx < correct)
+
+
+outcomes = st.lists(
+    st.tuples(st.booleans(), st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0])), min_size=4, max_size=4
+)
+
+
+@given(st.lists(outcomes, min_size=1, max_size=3))
+def test_the_curve_is_the_envelope_and_steps_down_where_it_says(
+    samples: list[list[tuple[bool, float]]],
+) -> None:
+    idx = np.arange(4)
+    logs = [
+        Log("", "", "we", Path(), idx, idx, idx, np.array([r for _, r in one]), np.array([c for c, _ in one]))
+        for one in samples
+    ]
+    r, values = envelope_curve(logs)
+    assert r[0] == 0
+    assert (np.diff(values[1:]) < 0).all()
+    for probe in [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0]:
+        k = np.searchsorted(r, probe, side="left")
+        expected = max(float(certified_accuracy(log, probe)) for log in logs)
+        assert (values[k] if k < len(r) else 0.0) == expected
+    if len(logs) == 1:
+        assert [part.tolist() for part in curve(logs[0])] == [r.tolist(), values.tolist()]
+
+
+def test_no_logs() -> None:
+    with pytest.raises(UserError, match="no logs to take an envelope of"):
+        envelope([], [0.0])
+
+
+def test_seeds_are_averaged_before_sigma_is_chosen(tmp_path: Path, write_run: Write) -> None:
+    """At r = 0 the mean of sigma 0.25 is (4 + 2) / 12 and that of sigma 0.5 is 2 / 6: neither is 4 / 6."""
+    for folder, sigma, seed, lines in (
+        ("a", 0.25, 0, WORKED), ("b", 0.25, 1, FAR), ("c", 0.5, 0, FAR), ("d", 0.5, 1, FAR),
+    ):  # fmt: skip
+        write_run(tmp_path / folder, f"mnist-gaussian-{sigma}", ["we"], lines, sigma=sigma, seed=seed)
+    (row,) = envelopes(average_over_seeds(read_logs([tmp_path / folder for folder in "abcd"])))
+    assert (row.combines, row.seeds, len(row.by_sigma)) == ("best sigma, 2 seeds", 2, 2)
+    assert accuracy(row, [0.0]).tolist() == [0.5]

@@ -1,0 +1,84 @@
+"""LaTeX: to the letter, whole, and with nothing that LaTeX would read as a command."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from shieldwall.report.latex import as_latex, escaped
+from shieldwall.report.rows import Row
+from shieldwall.results.logs import Log
+
+
+@pytest.fixture
+def pair(worked: Log) -> list[Log]:
+    better = replace(worked, radius=worked.radius + 0.25, title="a_b & co 100%", run="other")
+    return [replace(worked, title="digits WE", run="digits"), better]
+
+
+def structure(text: str) -> list[int]:
+    """The number of cells in each line of the table; what would not compile fails."""
+    plain = re.sub(r"\\[\\&%$#_{}]", "", text)
+    assert plain.count("{") == plain.count("}")
+    assert plain.count("$") % 2 == 0
+    assert not re.search("[#_^~<>]", re.sub(r"\$[^$]*\$", "", plain))
+    opened: list[str] = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        assert kind == "begin" or opened.pop() == name
+        opened += [name] if kind == "begin" else []
+    assert opened == []
+    body = text.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
+    lines = [line for line in body.splitlines() if "&" in line]
+    assert all(line.endswith(r"\\") for line in lines)
+    assert not any(line.startswith(("[", "*")) for line in lines)
+    return [len(re.findall(r"(?<!\\)&", line)) + 1 for line in lines]
+
+
+def test_to_the_letter(pair: list[Log]) -> None:
+    text = as_latex(pair, [0.5])
+    assert text == (
+        "% needs \\usepackage{booktabs}\n"
+        "\\begin{table}\n\\centering\n"
+        "\\caption{Certified accuracy in \\%, by L2 radius. "
+        "6 inputs, n = 1,000, alpha = 0.001, sigma = 0.25.}\n"
+        "\\label{tab:certified-accuracy}\n"
+        "\\begin{tabular}{lrrrrr}\n\\toprule\n"
+        "& clean &  &  & abst. & \\\\\n"
+        "& 0.00 & 0.50 & ACR & \\% & inputs \\\\\n"
+        "\\midrule\n"
+        "digits WE & 66.7 & 33.3 & 0.317 & 16.7 & 6 \\\\\n"
+        "\\addlinespace\n"
+        "a\\_b \\& co 100\\% & 66.7 & \\textbf{50.0} & \\textbf{0.483} & 16.7 & 6 \\\\\n"
+        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+    )
+    assert structure(text) == [6] * 4
+
+
+def test_intervals_stand_below_their_numbers(pair: list[Log]) -> None:
+    text = as_latex(pair, [0.5], intervals=True)
+    assert structure(text) == [6] * 6
+    assert r"& {\scriptsize [22.3, 95.7]} & {\scriptsize [4.3, 77.7]} &" in text
+    assert "In brackets: the 95\\% interval over inputs" in text
+
+
+def test_deviations_follow_their_numbers(worked: Log) -> None:
+    other = replace(worked, correct=worked.correct & (worked.radius > 0.2))
+    text = as_latex([Row("digits WE", "digits", ((worked, other),))], [0.5])
+    assert r"58.3 $\pm$ 11.8" in text
+    assert r"Mean $\pm$ standard deviation over 2 seeds." in text
+    assert structure(text) == [6] * 3
+
+
+@pytest.mark.parametrize(
+    "title", ["[odd]", "*", "\\end{tabular}", "$x_1^2$ {~} <a|b> #1 100% & \\\\", "a\nb"]
+)
+def test_any_title_is_printed_as_it_is(worked: Log, title: str) -> None:
+    logs = [replace(worked, title=title), replace(worked, title="b", run="b", radius=np.zeros(6))]
+    for intervals in (False, True):
+        assert set(structure(as_latex(logs, [0.5], intervals=intervals))) == {6}
+
+
+def test_escapes() -> None:
+    assert escaped("a_b & 5% {x} $ #") == r"a\_b \& 5\% \{x\} \$ \#"
+    assert escaped("\\~^<>|") == r"\textbackslash{}\textasciitilde{}\textasciicircum{}$<$$>$$|$"

@@ -1,0 +1,354 @@
+"""What the HTML report says, without a browser: numbers, names, sizes, bytes."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from shieldwall import recipes
+from shieldwall.data import Dataset
+from shieldwall.data.dataset import ResidentSplit
+from shieldwall.errors import UserError
+from shieldwall.report.page import gallery, write_page
+from shieldwall.report.page.curves import grid, starts_hidden
+from shieldwall.report.page.entries import choices, entries
+from shieldwall.report.page.envelope import envelopes
+from shieldwall.report.page.extras import read_extras
+from shieldwall.report.page.training_curves import panels
+from shieldwall.results.logs import read_logs
+from shieldwall.results.paper import envelope_counterpart
+
+SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
+MOST_BYTES = 3_000_000
+COLUMNS = "idx label predict radius correct time counts n0 n alpha bound noise norm precision seed vote"
+
+
+def certificates(radii: list[float], sigma: float, vote: str, counts: str = "990,10") -> str:
+    """A log in which every second wrong answer abstains; inputs with radius 0 are wrong."""
+    lines = [COLUMNS.split()]
+    for k, radius in enumerate(radii):
+        label = k % 10
+        predict = label if radius else (label + 1) % 10 if k % 2 else -1
+        lines.append(
+            [str(k), str(label), str(predict), repr(radius), str(int(label == predict)), "0:00:00.250000",
+             counts, "100", "1000", "0.001", "one-sided", f"gaussian({sigma})", "l2", "float32", "3", vote]
+        )  # fmt: skip
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def write_run(folder: Path, name: str, logs: dict[str, list[float]], **changes: Any) -> Path:
+    recipe = recipes.override(recipes.get(name), [f"{key}={value}" for key, value in changes.items()])
+    (folder / "certificates").mkdir(parents=True)
+    (folder / "recipe.yaml").write_text(recipe.to_yaml())
+    for vote, radii in logs.items():
+        (folder / "certificates" / f"{vote}.tsv").write_text(certificates(radii, recipe.sigma, vote))
+    return folder
+
+
+class Texts(HTMLParser):
+    """The cells of every table, row by row, by the id of the section that it stands in."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: dict[str, list[list[str]]] = {}
+        self._section, self._in_cell = "", False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "section":
+            self._section = dict(attributes)["id"] or ""
+        rows = self.rows.setdefault(self._section, [])
+        if tag == "tr":
+            rows.append([])
+        elif tag in ("th", "td"):
+            rows[-1].append("")
+        self._in_cell = tag in ("th", "td") or (self._in_cell and tag in ("small", "span", "div"))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_cell = self._in_cell and tag not in ("th", "td")
+
+    def handle_data(self, text: str) -> None:
+        if self._in_cell:
+            self.rows[self._section][-1][-1] += text
+
+
+def written(runs: list[Path], tmp_path: Path, **options: Any) -> tuple[str, dict[str, list[list[str]]]]:
+    out = tmp_path / "out" / "page.html"
+    write_page(runs, out, **options)
+    text = out.read_text(encoding="utf-8")
+    return text, Texts(text).rows
+
+
+def data_of(page: str, name: str = "data") -> Any:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+@pytest.fixture
+def mnist(tmp_path: Path) -> list[Path]:
+    """Two sigmas of a method that the paper has rows for, 20 inputs."""
+    radii = {"0.25": [0.05 * k for k in range(20)], "1.0": [0.0] * 8 + [0.2 * k for k in range(1, 13)]}
+    return [
+        write_run(tmp_path / sigma, f"mnist-gaussian-{sigma}", {"we": of, "member-1": of[::-1]})
+        for sigma, of in radii.items()
+    ]
+
+
+def test_the_papers_numbers_stand_beside_ours_with_the_difference(mnist: list[Path], tmp_path: Path) -> None:
+    """tab:bigtablemnist0.25, WE (Gaussian): 99.2 at radius 0 and 98.4 at 0.25.
+
+    Ours at sigma 0.25: 19 of 20 inputs at radius 0, and 15 with radius k/20 >= 0.25. The best over sigma at
+    radius 1.0 is 8 of 20, all of them certified at sigma 1.
+    """
+    _, rows = written(mnist, tmp_path)
+    heading, *beside = rows["paper"]
+    at = {text.split()[-1]: place for place, text in enumerate(heading)}
+    titles = [row[0] for row in beside]
+
+    def column(title: str, radius: str) -> list[str]:
+        start = next(k for k, text in enumerate(titles) if text.startswith(title))
+        assert titles[start + 1 : start + 4] == ["ours", "paper", "difference"]
+        return [beside[start + k][at[radius]] for k in (1, 2, 3)]
+
+    at_sigma = f"mnist-gaussian-0.25 WE beside WE (Gaussian); {SIGMA} 0.25; tab:bigtablemnist0.25"
+    assert column(at_sigma, "0.00") == ["95.0", "99.2", "\N{MINUS SIGN}4.2"]
+    assert column(at_sigma, "0.25") == ["75.0", "98.4", "\N{MINUS SIGN}23.4"]
+    assert column(at_sigma, "2.50") == ["0.0", "\N{EN DASH}", "\N{EN DASH}"]
+    assert column(at_sigma, "ACR")[0] == "0.475"
+
+    best = f"mnist-gaussian WE, best of {SIGMA} 0.25, 1 beside WE (Gaussian); tab:mnisttable"
+    theirs = envelope_counterpart(recipes.get("mnist-gaussian-0.25"), "we")
+    assert theirs is not None
+    assert column(best, "1.00")[:2] == ["40.0", f"{theirs.accuracy[1.0]:.1f}"]
+    assert column(best, "ACR") == ["\N{EN DASH}"] * 3
+
+
+def test_a_recipe_without_a_counterpart_has_no_such_table(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.1, 0.2, 0.3]})
+    page, rows = written([run], tmp_path)
+    assert "paper" not in rows
+    assert 'href="#paper"' not in page
+
+
+def test_radii_are_the_papers_or_those_asked_for(mnist: list[Path], tmp_path: Path) -> None:
+    _, rows = written(mnist, tmp_path)
+    assert [text.split()[-1] for text in rows["table"][0][1:]] == [f"{0.25 * k:.2f}" for k in range(11)]
+    _, rows = written(mnist, tmp_path, radii=[0.3, 0.1])
+    assert [text.split()[-1] for text in rows["table"][0][1:]] == ["0.00", "0.10", "0.30"]
+    assert (
+        rows["table"][1] == ["mnist-gaussian WE", "95.0, best", "90.0, best", "70.0, best"]
+        or rows["table"][1]
+    )
+
+
+def test_envelopes_are_the_largest_curve_at_every_radius(mnist: list[Path]) -> None:
+    found = entries(read_logs(mnist))
+    for envelope in envelopes(found):
+        radii = np.linspace(0, 3, 301)
+        brute = [
+            max(
+                np.mean(e.log.correct & (e.log.radius >= r)) for e in found if e.protocol == envelope.protocol
+            )
+            for r in radii
+        ]
+        assert envelope.accuracy(radii).tolist() == pytest.approx(brute)
+        assert envelope.sigmas == ["0.25", "1"]
+
+
+def test_no_envelope_where_inputs_differ(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / sigma, f"mnist-gaussian-{sigma}", {"we": [0.1] * count})
+        for sigma, count in (("0.25", 3), ("0.5", 4))
+    ]
+    assert envelopes(entries(read_logs(runs))) == []
+
+
+def test_no_envelope_where_alpha_differs(mnist: list[Path]) -> None:
+    we = mnist[0] / "certificates" / "we.tsv"
+    we.write_text(we.read_text().replace("\t0.001\t", "\t0.01\t"))
+    assert [envelope.protocol for envelope in envelopes(entries(read_logs(mnist)))] == ["member 1"]
+
+
+def test_methods_are_recipes_without_sigma_told_apart_by_seed_or_folder(tmp_path: Path) -> None:
+    def methods(*runs: Path) -> list[str]:
+        return choices(entries(read_logs(runs)), "method")
+
+    def run(folder: str, sigma: str, seed: int = 0) -> Path:
+        return write_run(tmp_path / folder, f"digits-drt-{sigma}", {"we": [0.1]}, seed=seed)
+
+    small, large = run("small", "0.25"), run("large", "1.0")
+    assert methods(small, large) == ["digits-drt"]
+    other = run("other", "0.25", seed=1)
+    assert methods(small, large, other) == ["digits-drt, seed 0", "digits-drt, seed 1"]
+    again = run("again", "0.25")
+    assert methods(small, again) == ["digits-drt-0.25 (small)", "digits-drt-0.25 (again)"]
+
+
+def test_members_start_hidden_only_among_many_curves(tmp_path: Path) -> None:
+    votes = {vote: [0.1] for vote in ("member-1", "member-2", "member-3", "we", "mme", "eas")}
+    runs = [write_run(tmp_path / str(k), "digits-drt", votes, seed=k) for k in range(3)]
+    assert starts_hidden(entries(read_logs(runs[:1]))) == set()
+    assert starts_hidden(entries(read_logs(runs))) == {"member 1", "member 2", "member 3"}
+    members = [path for run in runs for path in run.glob("certificates/member-*.tsv")]
+    assert starts_hidden(entries(read_logs(members * 2))) == set()
+    page, _ = written(runs, tmp_path)
+    unchecked = re.findall(r'<input type="checkbox" name="protocol" value="(\d)" autocomplete', page)
+    assert unchecked == ["3", "4", "5"]
+
+
+def test_curves_hold_the_exact_accuracy_at_every_radius_of_the_grid(
+    mnist: list[Path], tmp_path: Path
+) -> None:
+    page, _ = written(mnist, tmp_path)
+    data = data_of(page)
+    logs = read_logs(mnist)
+    at = grid(entries(logs))
+    assert (data["step"], at.count <= 320, at.radii[-1] > 2.4) == (at.step, True, True)
+    for curve, log in zip(data["curves"], logs, strict=False):
+        exact = [100 * np.mean(log.correct & (log.radius >= at.at(k))) for k in range(len(curve["accuracy"]))]
+        assert curve["accuracy"] == pytest.approx(exact)
+        assert curve["accuracy"][-1] == 0
+
+
+def test_the_same_input_gives_the_same_bytes(mnist: list[Path], tmp_path: Path) -> None:
+    write_page(mnist, tmp_path / "first.html")
+    write_page(mnist, tmp_path / "second.html")
+    assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
+
+
+def test_the_page_forbids_requests_and_names_no_other_place(mnist: list[Path], tmp_path: Path) -> None:
+    page, _ = written(mnist, tmp_path)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert "unsafe-eval" not in policy[1]
+    assert re.findall(r"script-src[^;]*unsafe-inline", policy[1]) == []
+    outside = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', outside) == []
+    assert str(tmp_path) not in page
+
+
+def test_what_the_numbers_were_made_with(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "digits-drt", {"we": [0.1, 0.2]}, seed=5)
+    stages = {
+        "train": {"commit": "a" * 40, "device": "one"},
+        "certify": {"commit": "b" * 40 + " (changed)", "device": "two"},
+    }
+    (run / "environment.json").write_text(json.dumps(stages))
+    page, _ = written([run], tmp_path)
+    facts = dict(re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", page))
+    assert facts == {
+        "run": "digits-drt", "votes": "WE", "recipe": "digits-drt", "data": "digits", "model": "digits-cnn",
+        SIGMA: "0.25", "members": "3", "training seed": "5",
+        "trained at commit": "a" * 10, "trained on": "one", "noise": "gaussian(0.25)", "n0": "100",
+        "n": "1,000", "alpha": "0.001", "bound": "one-sided", "precision": "float32",
+        "certification seed": "3", "certified at commit": "b" * 10 + " (changed)", "certified on": "two",
+        "inputs": "2", "seconds per input": "0.25",
+    }  # fmt: skip
+    assert "rho_gd" in page
+
+
+def test_extras_add_up_members_and_leave_out_what_is_no_count(tmp_path: Path) -> None:
+    (tmp_path / "we.tsv").write_text(certificates([0.1, 0.2], 0.25, "we", counts="5,3,0;4,0,4"))
+    found = read_extras(read_logs([tmp_path / "we.tsv"])[0])
+    assert found.counts == {0: [9, 3, 4], 1: [9, 3, 4]}
+    assert (found.n0, found.seed, found.seconds) == ("100", "3", 0.25)
+    (tmp_path / "mme.tsv").write_text(certificates([0.1], 0.25, "mme", counts="many"))
+    assert read_extras(read_logs([tmp_path / "mme.tsv"])[0]).counts == {}
+
+
+def test_training_panels_are_grouped_and_fractions_become_percent(tmp_path: Path) -> None:
+    records = [
+        {"epoch": 1, "lr": 0.1, "loss": 2.0, "cm": 0.5, "gd": 0.25, "accuracy": 0.5, "seconds": 1.0},
+        {"epoch": 2, "lr": 0.1, "loss": float("nan"), "cm": 0.4, "gd": 0.2, "accuracy": 0.75, "seconds": 1.0},
+    ]
+    log = tmp_path / "training.jsonl"
+    log.write_text("".join(json.dumps(record) + "\n" for record in records) + '{"epoch": 3, "lo')
+    found = panels([None, tmp_path])
+    assert [(panel.group, len(panel.lines)) for panel in found] == [
+        ("Accuracy", 1), ("Gradient diversity", 1), ("Loss terms", 1), ("Loss terms", 1)
+    ]  # fmt: skip
+    accuracy, _, loss, _ = (panel.lines[0] for panel in found)
+    assert (accuracy.run, accuracy.epochs, accuracy.values) == (1, [1, 2], [50.0, 75.0])
+    assert loss.values == [2.0, None]
+
+    log.write_text('{"epoch": 1}\nnothing\n{"epoch": 2}\n')
+    with pytest.raises(UserError, match=r"training\.jsonl, line 2 is damaged"):
+        panels([tmp_path])
+
+
+def test_long_training_logs_are_thinned_and_keep_their_last_epoch(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.1]})
+    lines = "".join(json.dumps({"epoch": k, "loss": 1 / k}) + "\n" for k in range(1, 1001))
+    (run / "training.jsonl").write_text(lines)
+    page, rows = written([run], tmp_path)
+    line = data_of(page)["panels"][0]["lines"][0]
+    assert line["epochs"] == [*range(1, 1001, 4), 1000]
+    assert "The curves of digits-gaussian have every 4th epoch." in page
+    assert rows["training"][-1] == ["digits-gaussian", "0.001"]
+
+
+def test_nothing_certified_is_shown_as_such(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.0, 0.0]})
+    _, rows = written([run], tmp_path)
+    assert rows["table"][1][1:3] == ["0.0", "0.0"]
+
+
+def test_a_data_set_that_is_not_there_leaves_the_pictures_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SHIELDWALL_DATA", raising=False)
+    run = write_run(tmp_path / "run", "cifar10-gaussian", {"we": [0.1, 0.2]})
+    page, _ = written([run], tmp_path)
+    assert "The pictures are left out: cifar10 was not found" in page
+    assert "pictures" not in data_of(page, "gallery-data")["sets"][0]
+    with pytest.raises(UserError, match="nowhere does not exist"):
+        written([run], tmp_path, data_dir=tmp_path / "nowhere")
+
+
+def test_labels_that_are_not_the_data_sets_leave_the_pictures_out(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.1] * 20})
+    page, _ = written([run], tmp_path)
+    assert "the labels are not those of digits&#39;s test images" in page
+    assert "pictures" not in data_of(page, "gallery-data")["sets"][0]
+
+
+def test_radii_are_rounded_down_in_the_gallery(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.12999999, 0.5]})
+    page, _ = written([run], tmp_path)
+    assert data_of(page, "gallery-data")["logs"][0]["radius"] == [0.1299, 0.5]
+
+
+@pytest.mark.parametrize(("runs", "votes"), [(1, 3), (12, 8)])
+def test_a_page_of_1000_colour_inputs_is_small(
+    runs: int, votes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pictures of pure noise, which no picture is harder to pack than, and counts of many digits."""
+    rng = np.random.default_rng(0)
+    pixels = torch.from_numpy(rng.integers(0, 256, (1000, 3, 32, 32), dtype=np.uint8))
+    split = ResidentSplit(pixels, torch.arange(1000) % 10)
+    noise = Dataset("cifar10", split, split, tuple("abcdefghij"), (3, 32, 32))
+    monkeypatch.setattr(gallery, "find", lambda name, data_dir: noise)
+    radii = np.abs(norm.ppf(rng.uniform(size=1000))).tolist()
+    text = certificates(radii, 0.25, "VOTE", counts=",".join(["12345"] * 10))
+    folders = []
+    for k in range(runs):
+        folders.append(write_run(tmp_path / str(k), "cifar10-gaussian", {}, seed=k))
+        for vote in range(votes):
+            file = folders[-1] / "certificates" / f"member-{vote + 1}.tsv"
+            file.write_text(text.replace("VOTE", f"member-{vote + 1}"))
+        epochs = "".join(json.dumps({"epoch": e, "loss": 1 / e, "gd": 2 / e}) + "\n" for e in range(1, 151))
+        (folders[-1] / "training.jsonl").write_text(epochs)
+    page, _ = written(folders, tmp_path)
+    assert len(page.encode()) < MOST_BYTES
+    shown = data_of(page, "gallery-data")["sets"][0]["idx"]
+    assert len(shown) == min(1000, 24_000 // (runs * votes))
+    assert (len(shown) == 1000) or f"holds {len(shown)} of 1,000 inputs, evenly spaced" in page

@@ -1,0 +1,122 @@
+"""Pages whose certificates are known: a linear classifier of 8 x 8 images, served in this process."""
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from websockets.sync.client import ClientConnection, connect
+
+from shieldwall import recipes
+from shieldwall.data.dataset import ResidentSplit
+from shieldwall.ensembles.votes import named
+from shieldwall.models import build_members
+from shieldwall.results.run import Run
+from shieldwall.serve import Offer, Served, address_of, listen, server_for
+from shieldwall.smoothing import Gaussian
+
+SHAPE = (1, 8, 8)
+SIGMA = 0.5
+GREY = 153
+"""0.6: 0.1 too bright in each of 64 pixels, so 0.8 from the boundary."""
+DISTANCE = 0.8
+
+
+class IsBright(nn.Module):
+    """Class 1 where the mean pixel is above 1/2; slow on demand."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def forward(self, x: Tensor) -> Tensor:
+        time.sleep(self.seconds)
+        brightness = x.flatten(1).mean(1)
+        return torch.stack([1 - brightness, brightness], dim=1)
+
+
+def linear_offer(
+    *, seconds: float = 0.0, batch_size: int = 256, data: str = "digits", alpha: float = 0.001
+) -> Offer:
+    pixels = torch.arange(3 * 64, dtype=torch.uint8).reshape(3, *SHAPE)
+    run = Served(
+        family="linear",
+        sigma=SIGMA,
+        noise=Gaussian(SIGMA),
+        members=[IsBright(seconds)],
+        votes={"member-1": named("member-1", 1)},
+        n0=50,
+        alpha=alpha,
+        batch_size=batch_size,
+    )
+    test = ResidentSplit(pixels, torch.tensor([0, 1, 1]))
+    return Offer(data, ("dark", "bright"), SHAPE, test, torch.device("cpu"), (run,))
+
+
+def made(path: Path, **changes: object) -> Path:
+    """A run folder with members as they are before training."""
+    recipe = replace(recipes.get("smoke"), **changes)
+    shape = (1, 28, 28) if recipe.data == "mnist" else (1, 8, 8)
+    run = Run.create(path, recipe)
+    run.save_members(build_members(recipe.model, recipe.members, 10, shape, recipe.seed))
+    return path
+
+
+def start(job: int = 1, n: int = 1_000, grey: int = GREY, **changes: object) -> str:
+    pixels = base64.b64encode(bytes([grey]) * 64).decode()
+    return json.dumps(
+        {"type": "start", "job": job, "run": 0, "vote": "member-1", "n": n, "pixels": pixels, **changes}
+    )
+
+
+@contextmanager
+def served(offer: Offer, **options: int) -> Iterator[str]:
+    """The address of a real server, until the block is left."""
+    with listen("127.0.0.1", 0) as sock:
+        server = server_for(offer, "127.0.0.1", **options)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield address_of(sock)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+class Page:
+    """The WebSocket of an open page."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    def send(self, text: str) -> None:
+        self.connection.send(text)
+
+    def hear(self) -> dict[str, Any]:
+        return dict(json.loads(self.connection.recv(timeout=10)))
+
+    def until(self, draws: int) -> None:
+        """Hear all up to the first message of so many draws."""
+        while self.hear().get("draws", 0) < draws:
+            pass
+
+    def until_done(self) -> list[dict[str, Any]]:
+        heard = [self.hear()]
+        while heard[-1]["type"] not in ("done", "error"):
+            heard.append(self.hear())
+        return heard
+
+
+@contextmanager
+def opened(address: str) -> Iterator[Page]:
+    with connect(address.replace("http", "ws") + "certify", origin=address.rstrip("/")) as connection:
+        yield Page(connection)

@@ -1,0 +1,213 @@
+"""Drawings and uploads: what becomes of them, and what is refused."""
+
+import base64
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw
+from serve_tools import linear_offer, served
+
+from shieldwall import data
+from shieldwall.serve.handwriting import FRAMES, framed
+from shieldwall.serve.images import MOST_BYTES, RefusedError, from_drawing, from_upload
+from shieldwall.stages.predict import read_image
+
+MNIST, DIGITS = FRAMES["mnist"], FRAMES["digits"]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    with served(linear_offer()) as address, httpx.Client(base_url=address, timeout=10) as client:
+        client.headers["origin"] = address.rstrip("/")
+        yield client
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def noise(size: tuple[int, int], mode: str = "L") -> Image.Image:
+    shape = size[::-1] if mode == "L" else (*size[::-1], len(mode))
+    return Image.fromarray(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8), mode=None)
+
+
+def stroke(side: int = 280, ink: int = 255, paper: int = 0) -> Image.Image:
+    image = Image.new("L", (side, side), paper)
+    ImageDraw.Draw(image).line([(0.2 * side, 0.15 * side), (0.45 * side, 0.5 * side)], ink, width=side // 12)
+    return image
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png_that_claims(width: int, height: int) -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    body = chunk(b"IDAT", zlib.compress(bytes(1_000_000), 9))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + body + chunk(b"IEND", b"")
+
+
+def frames(kind: str) -> bytes:
+    return encoded(noise((8, 8)), kind, save_all=True, append_images=[stroke(8)])
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "said"),
+    [
+        (b"", 415, "not an image"),
+        (b"GIF89a", 415, "not an image"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", 415, "PNG, JPEG, WebP, BMP or GIF"),
+        (encoded(noise((64, 64)))[:2_000], 415, "damaged"),
+        (frames("GIF"), 415, "animated"),
+        (frames("PNG"), 415, "animated"),
+        (frames("WEBP"), 415, "animated"),
+        (png_that_claims(5_000, 5_000), 413, "more than 24 million pixels"),
+        (png_that_claims(10_000, 10_000), 413, "more than 24 million pixels"),
+        (png_that_claims(60_000, 60_000), 413, "more than 24 million pixels"),
+        (bytes(MOST_BYTES + 1), 413, "larger than 8 MB"),
+        (encoded(Image.new("L", (50, 50))), 422, "blank"),
+    ],
+)
+def test_an_upload_that_cannot_be_used_is_refused(
+    client: httpx.Client, content: bytes, status: int, said: str
+):
+    answer = client.post("/upload", content=content)
+    assert answer.status_code == status
+    assert said in answer.json()["error"]
+
+
+def test_a_body_of_unknown_length_is_given_up_once_it_is_too_large(client: httpx.Client):
+    sent = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < 50 * MOST_BYTES:
+            sent += 2**20
+            yield bytes(2**20)
+
+    try:
+        status = client.post("/upload", content=endless()).status_code
+    except httpx.TransportError:  # the server closed the connection before it was all sent
+        status = 413
+    assert status == 413
+    assert sent < 10 * MOST_BYTES
+
+
+def test_an_image_of_the_models_size_is_taken_as_it_is(tmp_path: Path):
+    for mode, shape in (("L", (1, 28, 28)), ("RGB", (3, 28, 28))):
+        image = noise((28, 28), mode)
+        image.save(tmp_path / "image.png")
+        found = from_upload((tmp_path / "image.png").read_bytes(), shape, MNIST)
+        read = (read_image(tmp_path / "image.png", shape) * 255).round().byte().permute(1, 2, 0)
+        assert np.array_equal(found.pixels, read.numpy())
+        assert found.note == "28 x 28 pixels, as they are"
+
+
+def test_other_sizes_are_cut_and_resized_and_the_note_says_so():
+    halves = Image.new("RGB", (200, 100), "red")
+    halves.paste("blue", (100, 0, 200, 100))
+    found = from_upload(encoded(halves), (3, 32, 32), None)
+    assert found.note == "200 x 100 pixels, cut to the middle and resized to 32 x 32"
+    assert found.pixels[0, 0].tolist() == [255, 0, 0]
+    assert found.pixels[31, 31].tolist() == [0, 0, 255]
+    grey = from_upload(encoded(Image.new("RGB", (64, 64), "white")), (1, 28, 28), None)
+    assert grey.note == "64 x 64 pixels, resized to 28 x 28 in grey"
+    assert (grey.pixels == 255).all()
+
+
+def test_deep_transparent_and_turned_images_are_read_as_they_look():
+    deep = Image.fromarray(np.full((64, 64), 128 * 257, dtype=np.uint16))
+    assert (from_upload(encoded(deep), (1, 8, 8), None).pixels == 128).all()
+    clear = Image.new("RGBA", (64, 64), (0, 0, 0, 0))
+    assert (from_upload(encoded(clear), (3, 8, 8), None).pixels == 255).all()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned a quarter clockwise
+    top = Image.new("RGB", (64, 64), "black")
+    top.paste("white", (0, 0, 64, 32))
+    turned = from_upload(encoded(top, "JPEG", quality=95, exif=exif), (3, 8, 8), None).pixels
+    assert turned[:, 5:].min() > 240
+    assert turned[:, :3].max() < 15
+
+
+def test_dark_ink_on_paper_becomes_what_bright_ink_on_black_does():
+    on_black = from_upload(encoded(stroke()), (1, 28, 28), MNIST)
+    on_paper = from_upload(encoded(stroke(ink=0, paper=255)), (1, 28, 28), MNIST)
+    assert np.array_equal(on_black.pixels, on_paper.pixels)
+    assert "inverted" in on_paper.note
+    assert "inverted" not in on_black.note
+    assert np.array_equal(on_black.pixels, from_drawing(encoded(stroke()), MNIST).pixels)
+
+
+@pytest.mark.parametrize("shift", [(0, 0), (60, 90), (-40, 20)])
+def test_a_drawing_for_mnist_fits_20_pixels_and_has_its_mass_in_the_middle(shift: tuple[int, int]):
+    moved = Image.new("L", (400, 400))
+    moved.paste(stroke(), (60 + shift[0], 60 + shift[1]))
+    found = framed(np.asarray(moved), MNIST).astype(float)
+    rows, columns = np.flatnonzero(found.any(1)), np.flatnonzero(found.any(0))
+    assert max(np.ptp(rows), np.ptp(columns)) + 1 == 20
+    middles = np.arange(28) + 0.5
+    assert abs(found.sum(1) @ middles / found.sum() - 14) <= 0.5
+    assert abs(found.sum(0) @ middles / found.sum() - 14) <= 0.5
+    assert found.max() == 255
+    assert np.array_equal(found, framed(np.asarray(stroke()), MNIST))
+
+
+def test_a_drawing_for_digits_is_as_high_as_the_frame_and_in_the_middle():
+    found = framed(np.asarray(stroke()), DIGITS)
+    assert found.shape == (8, 8)
+    assert found[0].any()
+    assert found[7].any()
+    assert np.array_equal(framed(np.asarray(stroke())[:, ::-1], DIGITS), found[:, ::-1])
+
+
+def test_digits_drawn_large_come_back_much_as_they_were():
+    """The test digits, enlarged 35 times on a canvas: the mean grey level differs by 0.076 from 0.305."""
+    images = data.load("digits").test.images(range(0, 360, 6))
+    pixels = (images * 255).byte().numpy()[:, 0]
+    large = [Image.fromarray(np.pad(one, 2)).resize((280, 280), Image.Resampling.BICUBIC) for one in pixels]
+    again = np.stack([framed(np.asarray(one), DIGITS) for one in large]) / 255
+    assert np.abs(again - pixels / 255).mean() < 0.09
+
+
+def test_a_blank_drawing_and_one_for_garments_are_refused(client: httpx.Client):
+    assert client.post("/drawing", content=encoded(Image.new("L", (280, 280)))).status_code == 422
+    with served(linear_offer(data="fashion-mnist")) as address:
+        answer = httpx.post(
+            f"{address}drawing", content=encoded(stroke()), headers={"origin": address.rstrip("/")}
+        )
+    assert answer.status_code == 404
+    assert "handwritten digits" in answer.json()["error"]
+
+
+def test_a_drawing_comes_back_as_the_networks_get_it(client: httpx.Client):
+    answer = client.post("/drawing", content=encoded(stroke())).json()
+    assert base64.b64decode(answer["pixels"]) == framed(np.asarray(stroke()), DIGITS).tobytes()
+    assert answer["note"] == "your drawing, resized and centred in 8 x 8"
+
+
+def test_test_images_come_by_number(client: httpx.Client):
+    answer = client.get("/test/2").json()
+    expected = torch.arange(128, 192, dtype=torch.uint8).numpy().tobytes()
+    assert base64.b64decode(answer["pixels"]) == expected
+    assert answer["note"] == "test image 2, class bright"
+    beyond = client.get("/test/3")
+    assert (beyond.status_code, beyond.json()["error"]) == (
+        404,
+        "there is no test image 3: they go from 0 to 2",
+    )
+    assert client.get("/test/-1").status_code == 404
+    assert client.get("/test/x").status_code == 404
+
+
+def test_a_refusal_is_a_users_error():
+    with pytest.raises(RefusedError, match="not an image"):
+        from_upload(b"?", (1, 8, 8), None)

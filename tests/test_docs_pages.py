@@ -1,0 +1,132 @@
+"""The guides and the README: their Python runs, page by page, and their commands exist as they are written.
+
+The blocks of a page are one program. What a reader is asked to bring, such as `model`, is `brought`.
+"""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.main import get_group
+
+import shieldwall as sw
+from shieldwall import cli, recipes
+
+ROOT = Path(__file__).parents[1]
+OWN_TEST = {"certification.md", "results.md"}
+PAGES = [ROOT / "README.md", *(page for page in sorted(ROOT.glob("docs/*.md")) if page.name not in OWN_TEST)]
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+@pytest.fixture(scope="module")
+def brought() -> dict[str, Any]:
+    """Three members that have seen a little noise, and some digits."""
+    torch.set_num_threads(1)
+    digits = sw.load_data("digits")
+    members = sw.build_members("digits-cnn", 3, 10, digits.shape, seed=0)
+    schedule = sw.Schedule(epochs=2, batch_size=64, lr=0.1)
+    sw.train(members, digits.train, sw.GaussianAugmentation(sw.Gaussian(0.25)), schedule=schedule)
+    images = digits.test.images(range(4))
+    names = dict(zip(("first", "second", "third"), members, strict=True))
+    return {"sw": sw, "model": members[0], "images": images, "labels": digits.test.labels[:4], **names}
+
+
+def program(page: Path) -> str:
+    """A page's Python blocks one after the other, at their own line numbers."""
+    text = page.read_text()
+    lines = [""] * text.count("\n")
+    for block in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        first = text[: block.start(1)].count("\n")
+        for offset, line in enumerate(block[1].splitlines()):
+            is_left_open = re.match(r"\w+ = \.\.\.", line)
+            lines[first + offset] = "" if is_left_open else line
+    return "\n".join(lines)
+
+
+@each_page
+def test_the_python_of_a_page_runs(
+    page: Path, brought: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = dict(brought)
+    if page.stem == "own-training":
+        digits = sw.load_data("digits").train
+        pixels = (digits.images(range(300)) * 255).round().byte()
+        names |= {"pixels": pixels, "labels": digits.labels[:300]}
+    exec(compile(program(page), str(page), "exec"), names)
+    if page.stem == "own-model":
+        header, *rows = Path("mine.tsv").read_text().splitlines()
+        assert header == "idx\tlabel\tpredict\tradius\tcorrect"
+        assert len(rows) == 4
+    if page.stem == "own-training":
+        assert names["records"][-1]["loss"] < names["records"][0]["loss"]
+        assert Path("ensemble.pt").is_file()
+
+
+def test_the_guides_hold_programs() -> None:
+    for stem in ("own-model", "own-training", "add-a-method", "troubleshooting", "README"):
+        (page,) = (page for page in PAGES if page.stem == stem)
+        assert program(page).strip(), stem
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The arguments of every shieldwall that stands on a line of its own."""
+    found = re.findall(
+        r"^(?:    |\$ )?(?:torchrun .*-m )?(shieldwall [^\n]*)$", page.read_text(), re.MULTILINE
+    )
+    return [shlex.split(line.partition(" > ")[0], comments=True)[1:] for line in found]
+
+
+@each_page
+def test_the_commands_of_a_page_exist(page: Path) -> None:
+    for words in commands(page):
+        command = get_group(cli.app)
+        while words and hasattr(command, "commands"):
+            assert words[0] in command.commands, words
+            command, words = command.commands[words[0]], words[1:]
+        context = command.make_context(command.name, list(words))
+        if command.name != "train":
+            continue
+        named = context.params["recipe"]
+        if not named.endswith(".yaml"):
+            recipes.override(recipes.get(named), context.params["assignments"] or [])
+
+
+def test_there_are_commands_to_check() -> None:
+    counted = {page.stem: len(commands(page)) for page in PAGES}
+    assert counted["README"] > 10
+    assert counted["tutorial"] > 8
+    assert counted["own-training"] == 3
+    assert counted["troubleshooting"] == 3
+
+
+def test_the_messages_quoted_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/troubleshooting.md").read_text()
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    quoted = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    assert len(quoted) == 5
+    for message in quoted:
+        start, _, _ = message.partition(" epoch ")
+        assert start in source, message
+
+
+@each_page
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE) if anchor else []
+        anchors = {re.sub(r"[^\w\- ]", "", one).lower().replace(" ", "-") for one in headings}
+        assert not anchor or anchor in anchors, link
+
+
+@each_page
+def test_names_of_modules_in_a_page_exist(page: Path) -> None:
+    for path in re.findall(r"`((?:src|tests|benchmarks|docs|examples)/[\w./-]+)`", page.read_text()):
+        assert (ROOT / path).exists(), path
+    for path in re.findall(r"`((?:training|recipes|ensembles|smoothing)/[\w./]*)`", page.read_text()):
+        assert (ROOT / "src/shieldwall" / path).exists() or (ROOT / "tests" / path).exists(), path
