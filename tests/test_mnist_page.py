@@ -124,11 +124,11 @@ def test_with_no_file_every_row_is_not_yet_measured(root: Path, call: Callable[.
     assert call("--root", str(root)) == 0
     text = (root / "docs" / "results.md").read_text()
     first = section(text, "Sigma 0.25")
-    assert cells(first, "DRT + WE (Gaussian), rho 0.2, 0.5: not yet measured") == ["-"] * 4
+    assert cells(first, "DRT + WE (Gaussian), rho 1, 1: not yet measured") == ["-"] * 4
     assert cells(first, "WE (Gaussian): not yet measured", 1) == ["99.2", "98.4", "96.9", "93.7"]
     before_acr, _, rest = text.partition("## 3. ")
     tables = (before_acr + rest.partition("## 4. ")[2]).splitlines()
-    others = ("| &nbsp; paper |", "| :--", "|  |")
+    others = ("| &nbsp; paper", "| :--", "|  |")
     rows = [line for line in tables if line.startswith("|") and not line.startswith(others)]
     assert len(rows) > 80
     assert all("not yet measured" in row for row in rows)
@@ -213,7 +213,7 @@ def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int
     )
     weights = hashlib.sha256(b"drt-0.5").hexdigest()[:12]
     assert cells(text, "`drt-0.5`") == [
-        *("`mnist-drt-0.5`", "7, 5", "90", "0.001", "plain-0.5", "-", "0", "1,000", "100 + 100,000"),
+        *("`mnist-drt-0.5`", "7, 5", "60", "0.01", "plain-0.5", "-", "0", "1,000", "100 + 100,000"),
         *("2026-11-16", "2026-11-17", "aaaaaaa, then bbbbbbb", "H200", f"`{weights}`"),
     ]
 

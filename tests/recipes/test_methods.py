@@ -70,8 +70,11 @@ def options(name: str) -> dict[str, Any]:
         ("mnist-adp-1.0", {"alpha": 2.0, "beta": 0.5}),
         ("cifar10-gal-0.5", {"weight": 0.5}),
         # WE (Gaussian) at r = 0.75: 95.3; at r = 1.75: 60.2; at r = 2.50: 28.8.
-        ("mnist-drt-0.25", {"rho_gd": 0.2, "rho_cm": 0.5, "base.name": "gaussian", "base.num_noise": 2}),
-        ("mnist-drt-0.5", {"rho_gd": 80.0, "rho_cm": 5.0}),
+        (
+            "mnist-drt-0.25",
+            {"rho_gd": 1.0, "rho_cm": 1.0, "warmup": 5, "base.name": "gaussian", "base.num_noise": 2},
+        ),
+        ("mnist-drt-0.5", {"rho_gd": 5.0, "rho_cm": 5.0}),
         ("mnist-drt-1.0", {"rho_gd": 5.0, "rho_cm": 0.5}),
         # WE (Gaussian) at r = 0.75: 44.0; at r = 1.75: 20.8; at r = 2.00: 16.4.
         ("cifar10-drt-0.25", {"rho_gd": 0.2, "rho_cm": 0.5}),
@@ -94,7 +97,8 @@ def test_numbers_of_the_literature(name: str, expected: dict[str, Any]) -> None:
     [
         ("mnist-gaussian", 90, 256, 0.01, 30),
         ("fashion-mnist-macer", 90, 256, 0.01, 30),
-        ("mnist-drt-smoothadv", 90, 256, 0.001, 30),
+        ("mnist-drt-smoothadv", 60, 256, 0.01, 40),
+        ("mnist-drt-1.0", 45, 256, 0.01, 30),
         ("cifar10-smoothadv", 150, 256, 0.1, 50),
         ("cifar10-macer", 150, 64, 0.01, 50),
         ("cifar10-drt-cm", 150, 256, 0.01, 50),

@@ -247,7 +247,8 @@ def test_all_processes_stop_at_what_one_finds_infinite(found: list[dict[str, Any
 
 
 def test_no_process_waits_for_one_that_failed(found: list[dict[str, Any]]) -> None:
-    assert [one["code"] for one in found] == [1, 1]
+    assert found[0]["code"] == 1
+    assert found[1]["code"] != 0  # gloo's threads may abort the failed process before python ends it with 1
     assert "ZeroDivisionError" in found[1]["err"]
     assert "UserError: the processes lost one another: " in found[0]["err"]
 

@@ -44,7 +44,7 @@ class Bench:
 
     def recipe(self, method: str, sigma: float) -> Recipe:
         summary, objective = METHODS[method]
-        schedule = self.schedules.get("drt" if method.startswith("drt") else method, {})
+        schedule = at(sigma, self.schedules.get("drt" if method.startswith("drt") else method, {}))
         return replace(
             self.plain,
             name=f"{self.plain.data}-{method}",

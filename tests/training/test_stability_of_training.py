@@ -1,0 +1,105 @@
+"""What keeps members alive: clipped gradients, DRT's weights that grow, and a check that says when one dies."""
+
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import shieldwall as sw
+from shieldwall.errors import UserError
+from shieldwall.training import DRT
+from shieldwall.training.loop import check_alive
+from shieldwall.training.objective import Loss, Objective
+from shieldwall.training.step import Step
+
+NOISE = sw.Gaussian(0.25)
+
+
+@dataclass(frozen=True)
+class Slope(Objective):
+    """sum_i scale_i * sum of member i's weights: its gradient is scale_i everywhere."""
+
+    scales: tuple[float, ...]
+
+    def __call__(self, members: list[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator) -> Loss:
+        sums = [member.weight.sum() for member in members]
+        return Loss(torch.stack([s * one for s, one in zip(self.scales, sums, strict=True)]).sum(), {})
+
+
+def stepped(clip: float | None, scales: tuple[float, ...]) -> list[float]:
+    """How far one step of rate 1 moves each of these members, whose gradient has length 2 * scale."""
+    members = [nn.Linear(4, 1, bias=False) for _ in scales]
+    before = [member.weight.detach().clone() for member in members]
+    optimizer = torch.optim.SGD([one.weight for one in members], lr=1.0)
+    step = Step(members, Slope(scales), optimizer, 1.0, torch.Generator(), clip=clip)
+    step(torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64))
+    return [float((one.weight.detach() - old).norm()) for one, old in zip(members, before, strict=True)]
+
+
+def test_each_members_gradient_is_shortened_for_itself() -> None:
+    assert stepped(None, (3.0, 0.25)) == pytest.approx([6.0, 0.5])
+    assert stepped(1.0, (3.0, 0.25)) == pytest.approx([1.0, 0.5], rel=1e-5)
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.inf, math.nan])
+def test_a_clip_that_is_no_length_is_refused(clip: float) -> None:
+    with pytest.raises(UserError, match=r"schedule\.clip must be positive"):
+        sw.Schedule(clip=clip)
+
+
+def test_both_weights_of_drt_grow_to_their_full_size() -> None:
+    drt = DRT(sw.GaussianAugmentation(NOISE), rho_gd=2.0, rho_cm=3.0, warmup=4)
+    assert [drt.at_epoch(epoch).scale for epoch in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    members = [nn.Sequential(nn.Flatten(), nn.Linear(4, 3)) for _ in range(2)]
+    x, y = torch.rand(8, 1, 2, 2), torch.randint(3, (8,))
+
+    def total(objective: DRT) -> tuple[float, dict[str, Tensor]]:
+        found = objective(members, x, y, torch.Generator().manual_seed(0))
+        return float(found.total), found.terms
+
+    found, terms = total(drt.at_epoch(1))
+    expected = 2 * terms["cross_entropy"] + 0.5 * (2.0 * terms["gd"] + 3.0 * terms["cm"])
+    assert found == pytest.approx(float(expected), rel=1e-6)
+    assert total(drt.at_epoch(3))[0] == pytest.approx(total(DRT(drt.base, 2.0, 3.0))[0], rel=1e-6)
+    with pytest.raises(UserError, match="warmup"):
+        DRT(drt.base, 2.0, 3.0, warmup=-1)
+
+
+def records(*weakest: float) -> list[dict[str, float]]:
+    return [{"epoch": k, "weakest": one} for k, one in enumerate(weakest, start=1)]
+
+
+def test_a_member_that_falls_back_to_chance_stops_the_training() -> None:
+    with pytest.raises(UserError, match=r"a member died in epoch 3: .* fell from 90\.0% to 11\.0%"):
+        check_alive(records(0.5, 0.9, 0.11), chance=0.11)
+
+
+@pytest.mark.parametrize("weakest", [(0.11, 0.11), (0.3, 0.11), (0.9, 0.5), (0.9,), ()])
+def test_a_slow_start_or_a_bad_epoch_does_not(weakest: tuple[float, ...]) -> None:
+    check_alive(records(*weakest), chance=0.11)
+
+
+def test_a_member_that_dies_is_seen_though_the_others_live() -> None:
+    """The second member is thrown far away by its own gradient, and answers one class from then on."""
+    digits = sw.load_data("digits").train
+
+    @dataclass(frozen=True)
+    class Killing(sw.GaussianAugmentation):
+        epoch: int = 0
+
+        def at_epoch(self, epoch: int) -> "Killing":
+            return Killing(self.noise, self.num_noise, epoch)
+
+        def __call__(
+            self, members: list[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
+        ) -> Loss:
+            found = super().__call__(members, x, y, generator)
+            harm = 1e4 * members[1][-1].bias[0] if self.epoch == 2 else 0.0
+            return Loss(found.total - harm, found.terms)
+
+    members = [nn.Sequential(nn.Flatten(), nn.Linear(64, 10)) for _ in range(2)]
+    schedule = sw.Schedule(epochs=4, batch_size=100, lr=0.1)
+    with pytest.raises(UserError, match="a member died in epoch 3"):
+        sw.train(members, digits, Killing(NOISE), schedule=schedule)
