@@ -56,6 +56,9 @@ def test_the_python_of_a_page_runs(
         digits = sw.load_data("digits").train
         pixels = (digits.images(range(300)) * 255).round().byte()
         names |= {"pixels": pixels, "labels": digits.labels[:300]}
+    if page.stem == "run-folder":
+        Path("runs/mine").mkdir(parents=True)
+        Path("runs/mine/recipe.yaml").write_text(recipes.get("smoke").to_yaml())
     exec(compile(program(page), str(page), "exec"), names)
     if page.stem == "own-model":
         header, *rows = Path("mine.tsv").read_text().splitlines()
@@ -97,7 +100,8 @@ def test_the_commands_of_a_page_exist(page: Path) -> None:
 
 def test_there_are_commands_to_check() -> None:
     counted = {page.stem: len(commands(page)) for page in PAGES}
-    assert counted["README"] > 10
+    assert counted["README"] >= 4
+    assert counted["methods"] > 8
     assert counted["tutorial"] > 8
     assert counted["own-training"] == 3
     assert counted["troubleshooting"] == 3

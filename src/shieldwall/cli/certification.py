@@ -130,9 +130,11 @@ def strategies_command(
     the paper's corollary says from frequencies which strategy has the larger radius. Every number goes to
     `strategies.tsv` in the run folder, written at the end.
     """
+    from shieldwall.pretrained import at_hand
     from shieldwall.report.strategies import summary_tables, table
     from shieldwall.stages.strategies import FILE, compare_strategies
 
+    run = at_hand(run)
     found = compare_strategies(
         run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,

@@ -15,7 +15,9 @@ DataDir = Annotated[
     typer.Option(help="Where to look for data first; then $SHIELDWALL_DATA, then the cache folder."),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; by default a GPU if there is one.")]
-RunFolder = Annotated[Path, typer.Argument(help="A run folder made by `shieldwall train`.")]
+RunFolder = Annotated[
+    Path, typer.Argument(help="A run folder made by `shieldwall train`, or a pretrained name.")
+]
 NoiseSeed = Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")]
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def report_command(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Run folders, certificate folders, or tab-separated logs of other tools."),
+        typer.Argument(
+            help="Run folders, packed runs, certificate folders, or tab-separated logs of other tools."
+        ),
     ],
     radii: Annotated[str, typer.Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
     votes: Annotated[str, typer.Option(help="Show these only, such as we,mme; by default all.")] = "",
@@ -36,8 +38,8 @@ def report_command(
 ) -> None:
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
 
-    Runs whose recipes differ only by seed are averaged. The curves are drawn into the first folder, unless a
-    file to write is named.
+    Runs whose recipes differ only by seed are averaged. The curves are drawn into the first run folder, or
+    into this one where a file was given, unless a file to write is named.
     """
     from shieldwall.report.envelopes import envelopes
     from shieldwall.report.figure_files import check_figure_path
@@ -60,7 +62,7 @@ def report_command(
         console.print(f"table: {path}", soft_wrap=True)
     plots = plot or []
     if not (table or plot or html):
-        home = runs[0] if runs[0].is_dir() else runs[0].parent
+        home = runs[0] if runs[0].is_dir() else Path()
         plots = [home / "certified-accuracy.png", home / "certified-accuracy.pdf"]
     if plots:
         plot_certified_accuracy(shown, plots, intervals=intervals)

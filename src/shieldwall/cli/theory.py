@@ -42,10 +42,12 @@ def diagnose_command(
     Every number goes to `theory/diagnosis.tsv` in the run folder, and figures beside it. The theory is of
     Gaussian noise and L2 radii.
     """
+    from shieldwall.pretrained import at_hand
     from shieldwall.report.diagnosis import advice, measured, shown
     from shieldwall.report.diagnosis_plots import plot_diagnosis
     from shieldwall.stages.diagnose import FILE, FOLDER, diagnose_run
 
+    run = at_hand(run)
     found = diagnose_run(
         run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,

@@ -14,7 +14,7 @@ from shieldwall.report.rows import Row, as_rows, titles
 from shieldwall.results.logs import Log
 
 _GAP = 2
-_LEAST_TITLE = 16
+_LEAST_TITLE = 24
 
 
 class _Table(PlainTable):
@@ -40,7 +40,7 @@ def table(
     """
     heading, found = about(shown), columns(shown, radii, intervals=intervals)
     drawn = _Table(title=Text(heading), caption=Text("\n".join(notes(shown, intervals=intervals))))
-    drawn.add_column()
+    drawn.add_column(overflow="fold")
     between = "\n" if intervals else " "
     for column in found:
         cells = [_cell(column, k, between) for k in range(len(shown))]
