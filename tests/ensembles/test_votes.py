@@ -146,3 +146,14 @@ def test_names_of_pairs() -> None:
 def test_pairs_that_are_none_are_refused(name: str) -> None:
     with pytest.raises(UserError, match=f"no vote called '{name}'"):
         named(name, 2)
+
+
+def test_weights_are_moved_to_the_confidences_once() -> None:
+    """Each move from the host would make a GPU wait for it."""
+    vote = named("we", 2, [0.3, 0.7])
+    confidences = torch.rand(2, 5, 3, dtype=torch.float64)
+    first = vote.scores(confidences)
+    moved = vars(vote.scores)["_weights"]
+    assert moved.dtype == torch.float64
+    assert vote.scores(confidences).equal(first)
+    assert vars(vote.scores)["_weights"] is moved

@@ -26,6 +26,17 @@ def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
     return (w[:, None, None] * confidences).sum(0) / w.sum()
 
 
+class WeightedBy:
+    """WE with these weights, which wait on the device of the confidences: moving them stops a GPU each time."""
+
+    def __init__(self, weights: Tensor) -> None:
+        self._weights = weights
+
+    def __call__(self, confidences: Tensor) -> Tensor:
+        self._weights = self._weights.to(confidences)
+        return weighted(confidences, self._weights)
+
+
 def max_margin(confidences: Tensor) -> Tensor:
     """MME, def:maximum-margin-ensemble: the confidences of the member with the widest margin.
 
@@ -72,8 +83,7 @@ def named(name: str, num_members: int, weights: Sequence[float] | None = None) -
     or nobody's.
     """
     if name == "we":
-        tensor = None if weights is None else checked_weights(weights, num_members)
-        return Vote(name, lambda confidences: weighted(confidences, tensor))
+        return Vote(name, weighted if weights is None else WeightedBy(checked_weights(weights, num_members)))
     if name == "mme":
         return Vote(name, max_margin)
     if match := re.fullmatch(r"member-([1-9][0-9]*)", name):
