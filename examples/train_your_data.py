@@ -1,14 +1,13 @@
 """Train an ensemble of your own networks on your own images, and certify every vote over it.
 
 The data are three kinds of strokes drawn here, the network is any function from a number of classes to a
-module. Images are uint8 (M, C, H, W), labels int64 (M,).
+module. Images are (M, C, H, W), uint8 or floats in [0, 1]; labels are (M,), counted from 0.
 """
 
 import torch
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.data.dataset import ResidentSplit
 
 SIZE = 10
 
@@ -46,7 +45,7 @@ for seed in range(3):
 
 records = sw.train(
     members,
-    ResidentSplit(*strokes(3_000, seed=0)),
+    sw.Split.from_tensors(*strokes(3_000, seed=0)),
     sw.GaussianAugmentation(noise),
     schedule=sw.Schedule(epochs=8, batch_size=64, lr=0.05, decay_every=6),
 )

@@ -9,7 +9,7 @@ NAMES = [
     *("ABSTAIN", "ADP", "Certificates", "Consistency", "DRT"),
     *("GAL", "Gaussian", "GaussianAugmentation", "MACER", "MaxMarginEnsemble"),
     *("Normalize", "Objective", "Predictions", "Schedule", "SmoothAdv"),
-    *("Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
+    *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
     *("cache_confidences", "certify", "certify_members", "from_counts", "grid_search_weights"),
     *("load", "load_data", "predict", "sween_weights", "train", "after_smoothing"),
     *("ExactGaussian", "Laplace", "Uniform"),

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shieldwall.data import (
+        Split,
+    )
+    from shieldwall.data import (
         load as load_data,
     )
     from shieldwall.ensembles import (
@@ -82,6 +85,7 @@ _HOMES = {
     "Predictions": "smoothing",
     "Schedule": "training",
     "SmoothAdv": "training",
+    "Split": "data",
     "Stability": "training",
     "Uniform": "smoothing",
     "UserError": "errors",
@@ -119,6 +123,7 @@ __all__ = [
     "Predictions",
     "Schedule",
     "SmoothAdv",
+    "Split",
     "Stability",
     "Uniform",
     "UserError",

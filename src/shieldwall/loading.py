@@ -5,19 +5,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from shieldwall import pretrained
-from shieldwall.errors import UserError, unknown
+from shieldwall import data, pretrained
+from shieldwall.errors import UserError
 from shieldwall.results.run import Run
 from shieldwall.stages.common import classifier_of, trained_members
-
-INPUTS: dict[str, tuple[int, tuple[int, int, int]]] = {
-    "digits": (10, (1, 8, 8)),
-    "mnist": (10, (1, 28, 28)),
-    "fashion-mnist": (10, (1, 28, 28)),
-    "cifar10": (10, (3, 32, 32)),
-    "imagenet": (1000, (3, 224, 224)),
-}
-"""Classes and image shape by data set: a model is had without the images it was trained on."""
 
 
 def load(what: str | Path, vote: str = "we") -> nn.Module:
@@ -28,9 +19,8 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
     with the noise that its members were trained with.
     """
     run = _run(what)
-    if run.recipe.data not in INPUTS:
-        raise unknown("data set", run.recipe.data, INPUTS)
-    return classifier_of(vote, trained_members(run, *INPUTS[run.recipe.data], torch.device("cpu"))).eval()
+    shape, classes = data.outline(run.recipe.data)
+    return classifier_of(vote, trained_members(run, len(classes), shape, torch.device("cpu"))).eval()
 
 
 def _run(what: str | Path) -> Run:

@@ -8,7 +8,7 @@ import torch
 from sklearn.datasets import load_digits
 from tiny_sets import write_cifar_binary, write_mnist
 
-from shieldwall.data import NAMES, load, status
+from shieldwall.data import NAMES, load, outline, status
 from shieldwall.data.augment import crop_and_flip
 from shieldwall.errors import UserError
 from shieldwall.seeds import generator
@@ -80,6 +80,19 @@ def test_a_set_that_contradicts_itself_is_named(tmp_path: Path):
 def test_an_unknown_name_is_named_with_the_nearest():
     with pytest.raises(UserError, match="no data set called 'cifar'; did you mean 'cifar10'"):
         load("cifar")
+
+
+def test_an_outline_is_that_of_the_set_and_needs_no_files(tmp_path: Path):
+    write_mnist(tmp_path / "mnist")
+    write_mnist(tmp_path / "fashion-mnist")
+    write_cifar_binary(tmp_path / "cifar-10-batches-bin")
+    for name in ("digits", "mnist", "fashion-mnist", "cifar10"):
+        data = load(name, tmp_path)
+        assert outline(name) == (data.shape, data.classes)
+    assert (outline("imagenet").shape, len(outline("imagenet").classes)) == ((3, 224, 224), 1000)
+    assert all(outline(name).shape for name in NAMES)
+    with pytest.raises(UserError, match="no data set called 'minst'; did you mean 'mnist'"):
+        outline("minst")
 
 
 def test_status_says_where_each_set_lies(tmp_path: Path):

@@ -52,7 +52,8 @@ def write_run(write_ours: WriteLog) -> WriteLog:
         **recipe: object,
     ) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
-        content = {"name": name, "sigma": 0.25, "objective": {"name": "gaussian"}, **recipe}
+        on = {"summary": "", "data": "mnist", "model": "lenet"}
+        content = {"name": name, "sigma": 0.25, "objective": {"name": "gaussian"}, **on, **recipe}
         (folder / "recipe.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
         cells = {"noise": f"gaussian({content['sigma']})", **(certified or {})}
         for vote in votes:

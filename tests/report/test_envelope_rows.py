@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worked_log import WORKED
+from worked_log import CERTIFIED_OTHERWISE, WORKED
 
 from shieldwall.errors import UserError
 from shieldwall.report import as_markdown
-from shieldwall.report.envelopes import envelopes
-from shieldwall.report.estimates import accuracy, accuracy_interval, average_radius
+from shieldwall.report.envelopes import envelopes, over_sigma
+from shieldwall.report.estimates import accuracy, accuracy_interval, average_radius, steps
 from shieldwall.report.intervals import of_proportion
-from shieldwall.report.rows import Row, as_rows
+from shieldwall.report.page.entries import entries
+from shieldwall.report.page.envelope import envelopes as page_envelopes
+from shieldwall.report.rows import Row, as_one, as_rows
 from shieldwall.report.seeds import average_over_seeds
 from shieldwall.results.logs import Log, read_logs
-from shieldwall.results.metrics import certified_accuracy, curve, envelope, envelope_curve
+from shieldwall.results.metrics import curve
 
 Write = Callable[..., Path]
 FAR = [(0, 0, 0, "1.5"), (1, 1, 1, "0.75"), (2, 2, 0, "0.1"), *WORKED[3:5], (5, 5, 0, "0.2")]
@@ -38,7 +40,6 @@ def test_by_hand(two_sigmas: list[Row]) -> None:
     assert (row.title, row.run, other.title) == ("mnist-gaussian WE", "mnist-gaussian", "mnist-gaussian MME")
     at = [0.0, 0.25, 0.3, 0.75, 1.0, 1.5, 1.6]
     assert accuracy(row, at).tolist() == [4 / 6, 3 / 6, 2 / 6, 2 / 6, 1 / 6, 1 / 6, 0]
-    assert envelope(row.logs, at).tolist() == accuracy(row, at).tolist()
     assert average_radius(row) is None
 
 
@@ -74,8 +75,61 @@ def test_the_weights_of_a_method_may_change_with_sigma_but_not_vanish(
     for folder, sigma, rho_gd in (("a", 0.25, 0.1), ("b", 0.5, 5.0), ("c", 1.0, 0.0)):
         objective = {"name": "drt", "base": {"name": "gaussian"}, "rho_gd": rho_gd, "rho_cm": 0.5}
         write_run(tmp_path / folder, f"mnist-drt-{sigma}", ["we"], sigma=sigma, objective=objective)
-    rows = envelopes(as_rows(read_logs([tmp_path / folder for folder in "abc"])))
+    logs = read_logs([tmp_path / folder for folder in "abc"])
+    rows = envelopes(as_rows(logs))
     assert [(row.title, len(row.by_sigma)) for row in rows] == [("mnist-drt WE", 2), ("mnist-drt-1.0 WE", 1)]
+    (on_page,) = page_envelopes(entries(logs))
+    assert on_page.sigmas == ["0.25", "0.5"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"name": "mnist-other-0.5"},
+        {"model": "mnist-mlp"},
+        {"members": 5},
+        {"certified": {"noise": "laplace(0.3)"}},
+        *CERTIFIED_OTHERWISE,
+    ],
+    ids=str,
+)
+def test_what_differs_by_more_than_sigma_has_no_envelope(
+    tmp_path: Path, write_run: Write, other: dict[str, object]
+) -> None:
+    write_run(tmp_path / "a", "mnist-gaussian-0.25", ["we"], sigma=0.25)
+    write_run(tmp_path / "b", **{"name": "mnist-gaussian-0.5", "votes": ["we"], "sigma": 0.5, **other})
+    logs = read_logs([tmp_path / "a", tmp_path / "b"])
+    assert {log.sigma for log in logs} > {0.25}
+    assert over_sigma(as_rows(logs)) == page_envelopes(entries(logs)) == []
+
+
+def test_two_runs_at_one_sigma_have_no_envelope(tmp_path: Path, write_run: Write) -> None:
+    """It would be the best over these two as well, which "best sigma" does not say."""
+    for folder, sigma, epochs in (("a", 0.25, 1), ("b", 0.25, 2), ("c", 0.5, 1)):
+        write_run(
+            tmp_path / folder, f"mnist-gaussian-{sigma}", ["we"], sigma=sigma, schedule={"epochs": epochs}
+        )
+    logs = read_logs([tmp_path / folder for folder in "abc"])
+    assert over_sigma(as_rows(logs)) == page_envelopes(entries(logs)) == []
+    assert len(over_sigma(as_rows(logs[1:]))) == len(page_envelopes(entries(logs[1:]))) == 1
+
+
+def test_a_page_has_one_for_each_seed(tmp_path: Path, write_run: Write) -> None:
+    for folder, sigma, seed in (("a", 0.25, 0), ("b", 0.5, 1), ("c", 0.25, 1), ("d", 0.5, 0)):
+        write_run(tmp_path / folder, f"mnist-gaussian-{sigma}", ["we"], sigma=sigma, seed=seed)
+    found = page_envelopes(entries(read_logs([tmp_path / folder for folder in "abcd"])))
+    assert [(one.method, [entry.log.path.parts[-3] for entry in one.of]) for one in found] == [
+        ("mnist-gaussian, seed 0", ["a", "d"]),
+        ("mnist-gaussian, seed 1", ["b", "c"]),
+    ]
+
+
+def test_logs_of_other_tools_have_none(tmp_path: Path, write_ours: Write) -> None:
+    files = [
+        write_ours(tmp_path / f"gaussian-{sigma}.tsv", noise=f"gaussian({sigma})") for sigma in (0.25, 0.5)
+    ]
+    logs = read_logs(files)
+    assert over_sigma(as_rows(logs)) == page_envelopes(entries(logs)) == []
 
 
 def test_nothing_to_take_together(two_sigmas: list[Row]) -> None:
@@ -103,7 +157,7 @@ def test_the_interval_covers_the_true_envelope(worked: Log) -> None:
     assert covered.mean() > 0.93
     for k in range(20):
         logs = [_with_correct(worked, 100, int(count)) for count in counts[:, k]]
-        ends = accuracy_interval(Row("", "", tuple((log,) for log in logs)), [0.0])
+        ends = accuracy_interval(as_one(logs), [0.0])
         assert (ends.low[0], ends.high[0]) == (low[:, k].max(), high[:, k].max())
 
 
@@ -118,7 +172,7 @@ outcomes = st.lists(
 
 
 @given(st.lists(outcomes, min_size=1, max_size=3))
-def test_the_curve_is_the_envelope_and_steps_down_where_it_says(
+def test_it_is_the_largest_at_every_radius_and_steps_down_where_it_says(
     samples: list[list[tuple[bool, float]]],
 ) -> None:
     idx = np.arange(4)
@@ -126,20 +180,16 @@ def test_the_curve_is_the_envelope_and_steps_down_where_it_says(
         Log("", "", "we", Path(), idx, idx, idx, np.array([r for _, r in one]), np.array([c for c, _ in one]))
         for one in samples
     ]
-    r, values = envelope_curve(logs)
+    row = as_one(logs)
+    r = steps(row)
+    values = accuracy(row, r)
     assert r[0] == 0
-    assert (np.diff(values[1:]) < 0).all()
-    for probe in [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0]:
+    for probe in [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.1]:
+        expected = max(sum(c and radius >= probe for c, radius in one) / 4 for one in samples)
         k = np.searchsorted(r, probe, side="left")
-        expected = max(float(certified_accuracy(log, probe)) for log in logs)
-        assert (values[k] if k < len(r) else 0.0) == expected
+        assert (values[k] if k < len(r) else 0.0) == accuracy(row, [probe])[0] == expected
     if len(logs) == 1:
         assert [part.tolist() for part in curve(logs[0])] == [r.tolist(), values.tolist()]
-
-
-def test_no_logs() -> None:
-    with pytest.raises(UserError, match="no logs to take an envelope of"):
-        envelope([], [0.0])
 
 
 def test_seeds_are_averaged_before_sigma_is_chosen(tmp_path: Path, write_run: Write) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worked_log import WORKED
+from worked_log import CERTIFIED_OTHERWISE, WORKED
 
 from shieldwall.report import as_markdown
 from shieldwall.report.estimates import (
@@ -110,13 +110,7 @@ def test_a_single_run_beside_them_is_told_apart(tmp_path: Path, three: list[Row]
         {"schedule": {"epochs": 3}},
         {"sigma": 0.5},
         {"objective": {"name": "gaussian", "num_noise": 4}},
-        {"certified": {"n": "2000"}},
-        {"certified": {"alpha": "0.01"}},
-        {"certified": {"norm": "linf"}},
-        {"certified": {"bound": "two-sided"}},
-        {"certified": {"precision": "float16"}},
-        {"lines": WORKED[:5]},
-        {"lines": [(0, 1, 0, "0.5"), *WORKED[1:]]},
+        *CERTIFIED_OTHERWISE,
         {"seed": 0},
         {"start": "runs/elsewhere"},
     ],

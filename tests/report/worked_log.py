@@ -11,3 +11,14 @@ WORKED: Lines = [
     (4, 4, -1, "0.0"),
     (5, 5, 5, "1.05"),
 ]
+
+CERTIFIED_OTHERWISE: list[dict[str, object]] = [
+    {"certified": {"n": "2000"}},
+    {"certified": {"alpha": "0.01"}},
+    {"certified": {"norm": "linf"}},
+    {"certified": {"bound": "two-sided"}},
+    {"certified": {"precision": "float16"}},
+    {"lines": WORKED[:5]},
+    {"lines": [(0, 1, 0, "0.5"), *WORKED[1:]]},
+]
+"""What `write_run` takes for a log that does not compare with the worked one: other draws, other inputs."""

@@ -1,18 +1,9 @@
 """Only the page's own browser tab may talk to the server."""
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
-from serve_tools import linear_offer, served
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served(linear_offer()) as address:
-        yield address
 
 
 def port(address: str) -> str:

@@ -20,12 +20,6 @@ from shieldwall.serve.sampler import Message, Sampler
 from shieldwall.serve.visitor import Visitor
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served(linear_offer()) as address:
-        yield address
-
-
 @pytest.fixture
 def page(address: str) -> Iterator[Page]:
     with opened(address) as page:

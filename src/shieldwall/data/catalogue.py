@@ -9,8 +9,9 @@ from torch import Tensor
 
 from shieldwall.data import cifar, digits, folder, idx
 from shieldwall.data.augment import crop_and_flip
+from shieldwall.data.checks import check_split
 from shieldwall.data.crops import SIDE
-from shieldwall.data.dataset import Augmentation, Dataset, ResidentSplit, check_split
+from shieldwall.data.dataset import Augmentation, Dataset, ResidentSplit
 from shieldwall.data.locate import NAMES, Found, locate, roots
 from shieldwall.errors import UserError, unknown
 
@@ -25,14 +26,29 @@ class Status(NamedTuple):
     description: str
 
 
-@dataclass(frozen=True)
-class _Resident:
-    """A set small enough for memory."""
+class Outline(NamedTuple):
+    """What a set's images are like: the shape (C, H, W), and the names of the classes."""
 
     shape: tuple[int, int, int]
     classes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Resident:
+    """How a set small enough for memory is read."""
+
     read: Callable[[Found], tuple[Raw, Raw]]
     augment: Augmentation | None = None
+
+
+def outline(name: str) -> Outline:
+    """What the data set `name` is like, without its files.
+
+    ImageNet's class names are those of its folders; here they are the numbers 0 to 999.
+    """
+    if name not in _OUTLINES:
+        raise unknown("data set", name, _OUTLINES)
+    return _OUTLINES[name]
 
 
 def load(name: str, data_dir: Path | str | None = None) -> Dataset:
@@ -44,7 +60,7 @@ def load(name: str, data_dir: Path | str | None = None) -> Dataset:
     found = locate(name, data_dir)
     if name == "imagenet":
         train, test, classes = folder.read(found.members["train"], found.members["val"])
-        return Dataset(name, train, test, classes, (3, SIDE, SIDE))
+        return Dataset(name, train, test, classes, outline(name).shape)
     return _resident(found)
 
 
@@ -64,13 +80,11 @@ def _place(name: str, data_dir: Path | str | None) -> Path | Literal["built in"]
 
 
 def _resident(found: Found) -> Dataset:
-    kind = _RESIDENT[found.name]
+    kind, (shape, classes) = _RESIDENT[found.name], outline(found.name)
     train, test = kind.read(found)
     for part, (pixels, labels) in (("training", train), ("test", test)):
-        check_split(f"the {part} split of {found.folder}", pixels, labels, kind.shape, len(kind.classes))
-    return Dataset(
-        found.name, ResidentSplit(*train, kind.augment), ResidentSplit(*test), kind.classes, kind.shape
-    )
+        check_split(f"the {part} split of {found.folder}", pixels, labels, shape, len(classes))
+    return Dataset(found.name, ResidentSplit(*train, kind.augment), ResidentSplit(*test), classes, shape)
 
 
 def _read_idx(found: Found) -> tuple[Raw, Raw]:
@@ -93,11 +107,19 @@ _GARMENTS = (
 )
 _THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
+_OUTLINES = {
+    "digits": Outline((1, 8, 8), _DIGITS),
+    "mnist": Outline((1, 28, 28), _DIGITS),
+    "fashion-mnist": Outline((1, 28, 28), _GARMENTS),
+    "cifar10": Outline((3, 32, 32), _THINGS),
+    "imagenet": Outline((3, SIDE, SIDE), tuple(str(label) for label in range(1000))),
+}
+
 _RESIDENT = {
-    "digits": _Resident((1, 8, 8), _DIGITS, lambda _: digits.read()),
-    "mnist": _Resident((1, 28, 28), _DIGITS, _read_idx),
-    "fashion-mnist": _Resident((1, 28, 28), _GARMENTS, _read_idx),
-    "cifar10": _Resident((3, 32, 32), _THINGS, _read_cifar, crop_and_flip),
+    "digits": _Resident(lambda _: digits.read()),
+    "mnist": _Resident(_read_idx),
+    "fashion-mnist": _Resident(_read_idx),
+    "cifar10": _Resident(_read_cifar, crop_and_flip),
 }
 
 _DESCRIPTIONS = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from shieldwall.errors import UserError
+from shieldwall.data.checks import checked_images, checked_labels
 
 Device = torch.device | str
 Rows = Sequence[int] | Tensor
@@ -19,6 +19,18 @@ class Split(ABC):
     """One split: images given by index, and labels (M,) int64 on the split's device."""
 
     labels: Tensor
+
+    @staticmethod
+    def from_tensors(images: Tensor, labels: Tensor, *, augment: Augmentation | None = None) -> "Split":
+        """Your own images in memory, for `sw.train`.
+
+        Args:
+            images: (M, C, H, W), uint8 from 0 to 255 or floats in [0, 1].
+            labels: (M,), the class of each image, counted from 0.
+            augment: changes each batch of training, (images, generator) -> images: crops and flips.
+        """
+        pixels = checked_images(images)
+        return ResidentSplit(pixels, checked_labels(labels, pixels), augment)
 
     def __len__(self) -> int:
         return self.labels.shape[0]
@@ -46,7 +58,7 @@ class Split(ABC):
 
 
 class ResidentSplit(Split):
-    """A split held whole in memory as uint8 (M, C, H, W)."""
+    """A split held whole in memory as uint8 or as float32 in [0, 1], (M, C, H, W)."""
 
     def __init__(self, pixels: Tensor, labels: Tensor, augment: Augmentation | None = None) -> None:
         self.pixels = pixels
@@ -85,23 +97,8 @@ class Dataset:
 
 
 def to_unit(pixels: Tensor) -> Tensor:
-    """uint8 0..255 as float32 0..1, with the same bits on every device."""
+    """uint8 0..255 as float32 0..1, with the same bits on every device; float32 as it is."""
+    if pixels.is_floating_point():
+        return pixels
     # Dividing by a Python number on CUDA multiplies by its reciprocal, which rounds differently.
     return pixels.float() / torch.full((), 255.0, device=pixels.device)
-
-
-def check_split(
-    source: str, pixels: Tensor, labels: Tensor, shape: tuple[int, int, int], classes: int
-) -> None:
-    """Refuse pixels that are not uint8 of `shape`, or labels that are not one of 0..`classes`-1 each."""
-    if pixels.dtype != torch.uint8 or tuple(pixels.shape[1:]) != shape:
-        given = f"{str(pixels.dtype).removeprefix('torch.')} {tuple(pixels.shape[1:])}"
-        raise UserError(f"{source}: images are {given}, expected uint8 {shape}")
-    if labels.dtype != torch.int64 or labels.shape != pixels.shape[:1] or len(labels) == 0:
-        given = f"{str(labels.dtype).removeprefix('torch.')} {tuple(labels.shape)}"
-        raise UserError(
-            f"{source}: labels are {given}, expected int64, one for each of {len(pixels):,} images"
-        )
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        raise UserError(f"{source}: labels go from {low} to {high}, expected 0 to {classes - 1}")

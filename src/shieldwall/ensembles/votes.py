@@ -27,7 +27,7 @@ def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 class WeightedBy:
-    """WE with these weights, which wait on the device of the confidences: moving them stops a GPU each time."""
+    """WE with these weights, kept on the device of the confidences: each move there makes a GPU wait."""
 
     def __init__(self, weights: Tensor) -> None:
         self._weights = weights

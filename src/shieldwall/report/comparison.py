@@ -15,10 +15,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from shieldwall.report.estimates import accuracy
+from shieldwall.report.rows import as_one
 from shieldwall.results.logs import Log
-from shieldwall.results.metrics import Floats, average_certified_radius, certified_accuracy
+from shieldwall.results.metrics import Floats, average_certified_radius
 
 QUANTILE = 1.96
 PAPER_INPUTS = 1_000
@@ -56,8 +56,7 @@ class Row:
 
 def best_accuracy(logs: Sequence[Log], radii: Sequence[float]) -> Floats:
     """At each radius the highest certified accuracy of these logs, chosen after the fact as in the paper."""
-    best: Floats = np.max([certified_accuracy(log, radii) for log in logs], axis=0)
-    return best
+    return accuracy(as_one(logs), radii)
 
 
 def shares_differ(ours: float, n: int, theirs: float, m: int) -> bool:

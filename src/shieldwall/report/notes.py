@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from shieldwall.report.envelopes import sigmas_of
+from shieldwall.report.recipes_of_logs import inputs_of
 from shieldwall.report.rows import Row, as_rows
 from shieldwall.results.logs import Log
 
@@ -21,8 +22,7 @@ def notes(shown: Sequence[Log | Row], *, intervals: bool = False) -> list[str]:
     rows = as_rows(shown)
     logs = [log for row in rows for log in row.logs]
     said = [", ".join(shared for fact in _FACTS if (shared := _shared([fact(log) for log in logs])))]
-    inputs = {frozenset(zip(log.idx.tolist(), log.label.tolist(), strict=True)) for log in logs}
-    if len(inputs) > 1:
+    if len({inputs_of(log) for log in logs}) > 1:
         said.append("warning: the inputs differ from log to log, so the rows do not compare")
     if any(log.most_draws is not None for log in logs):
         said.append(STOPPED_EARLY)

@@ -10,10 +10,21 @@ import yaml
 from shieldwall.results.logs import Log
 
 
+def run_folder(log: Log) -> Path | None:
+    """The run folder that a log lies in, or None where it stands alone."""
+    folder = log.path.parent.resolve()
+    return next((one for one in (folder.parent, folder) if (one / "recipe.yaml").is_file()), None)
+
+
 def recipe_of(log: Log) -> Mapping[str, Any] | None:
     """The recipe of the log's run as it is written there; None for a log that stands alone."""
-    folder = log.path.parent.resolve()
-    return next((found for at in (folder.parent, folder) if (found := _recipe_in(at)) is not None), None)
+    folder = run_folder(log)
+    return None if folder is None else _recipe_in(folder)
+
+
+def method_of(name: str, sigma: object) -> str:
+    """The name of a recipe without its sigma: mnist-drt for mnist-drt-0.25."""
+    return name.removesuffix(f"-{sigma}")
 
 
 def but_for_the_seed(recipe: Mapping[str, Any]) -> str:
@@ -27,17 +38,23 @@ def but_for_the_seed(recipe: Mapping[str, Any]) -> str:
 
 
 def but_for_the_sigma(recipe: Mapping[str, Any]) -> str:
-    """The method that a recipe runs, on what: of the objective's numbers, only which are 0."""
+    """The method that a recipe names and runs, on what: of the objective's numbers, only which are 0."""
+    name = method_of(str(recipe.get("name")), recipe.get("sigma"))
     on = [recipe.get(key) for key in ("data", "model", "noise", "members")]
-    return repr([on, _in_order(recipe.get("objective"), numbers=False)])
+    return repr([name, on, _in_order(recipe.get("objective"), numbers=False)])
 
 
 def certified_alike(log: Log) -> tuple[object, ...]:
     """How a log was certified, sigma aside: equal where two logs can be shown as one."""
-    order = np.argsort(log.idx)
-    inputs = (log.idx[order].tobytes(), log.label[order].tobytes())
     kind = (log.noise or "").partition("(")[0]
-    return (log.vote, log.norm, log.n, log.most_draws, log.alpha, log.precision, log.bound, kind, inputs)
+    how = (log.norm, log.n, log.most_draws, log.alpha, log.precision, log.bound, kind)
+    return (log.vote, *how, inputs_of(log))
+
+
+def inputs_of(log: Log) -> object:
+    """The inputs of a log and their labels, equal for the same ones in any order."""
+    order = np.argsort(log.idx)
+    return log.idx[order].tobytes(), log.label[order].tobytes()
 
 
 def vote_as_spoken(log: Log) -> str:

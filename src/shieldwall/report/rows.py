@@ -50,6 +50,11 @@ def as_rows(shown: Sequence[Log | Row]) -> list[Row]:
     return [one if isinstance(one, Row) else Row(one.title, one.run, ((one,),)) for one in shown]
 
 
+def as_one(logs: Sequence[Log]) -> Row:
+    """Logs of one seed at several sigmas, as one row."""
+    return Row(logs[0].title, logs[0].run, tuple((log,) for log in logs))
+
+
 def titles(rows: Sequence[Row]) -> list[str]:
     """The title of each, with what it shows as one where the rows differ in that."""
     if len({row.combines for row in rows}) == 1:

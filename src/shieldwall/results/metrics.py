@@ -53,26 +53,6 @@ def curve(log: Log) -> tuple[Floats, Floats]:
     return radii, certified_accuracy(log, radii)
 
 
-def envelope(logs: Sequence[Log], radii: ArrayLike) -> Floats:
-    """At each r the best of the logs, E(r) = max over logs of A(r), as main tables take it over sigma.
-
-    Which log is best is chosen for each radius and on the same inputs: no single classifier has this curve.
-    """
-    if not logs:
-        raise UserError("there are no logs to take an envelope of")
-    best = np.max([certified_accuracy(log, radii) for log in logs], axis=0)
-    return np.asarray(best, dtype=np.float64)
-
-
-def envelope_curve(logs: Sequence[Log]) -> tuple[Floats, Floats]:
-    """The exact curve of the envelope, as `curve` gives that of one log."""
-    radii = np.unique(np.concatenate([[0.0], *(log.radius[log.correct] for log in logs)]))
-    found = envelope(logs, radii)
-    kept = np.append(found[:-1] != found[1:], True)
-    kept[0] = True
-    return radii[kept], found[kept]
-
-
 def clean_accuracy(log: Log) -> float:
     """#{i: correct_i} / #inputs: the accuracy of the smoothed classifier without an attack."""
     return float(log.correct.mean())

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from shieldwall import data
-from shieldwall.data.catalogue import _RESIDENT
-from shieldwall.data.dataset import Dataset, ResidentSplit, Split
+from shieldwall.data import Dataset, Split
+from shieldwall.data.dataset import ResidentSplit
 from shieldwall.ensembles.votes import Vote, named, standard_names
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
@@ -76,12 +76,11 @@ def offer(paths: Sequence[Path], data_dir: Path | None = None, device: str | Non
 
 def _dataset(name: str, data_dir: Path | None) -> Dataset:
     """The data set, without its images where they are not here."""
-    is_here = {one.name: one.place is not None for one in data.status(data_dir)}
-    if is_here[name] or name not in _RESIDENT:
+    shape, classes = data.outline(name)
+    if any(one.name == name and one.place is not None for one in data.status(data_dir)):
         return data.load(name, data_dir)
-    kind = _RESIDENT[name]
-    none = ResidentSplit(torch.empty(0, *kind.shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
-    return Dataset(name, none, none, kind.classes, kind.shape)
+    none = ResidentSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+    return Dataset(name, none, none, classes, shape)
 
 
 def _families(runs: Sequence[Run]) -> list[str]:

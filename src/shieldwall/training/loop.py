@@ -12,6 +12,7 @@ from shieldwall import seeds
 from shieldwall.data import Split
 from shieldwall.errors import UserError
 from shieldwall.models import place
+from shieldwall.smoothing.inputs import evaluation_mode
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.objective import ACCURACY_OF, Objective
 from shieldwall.training.parallel import ALONE, World, copy_buffers_from_first, copy_state_from_first
@@ -78,6 +79,7 @@ def train(
 
     chance = float(data.labels.bincount().max()) / len(data)
     data = data.to(where)
+    check_labels(members[0], data)
     noise = torch.Generator(device=where)
     step: Step | None = None
     for epoch in range(len(records), schedule.epochs):
@@ -128,6 +130,17 @@ def _epoch(
     if accuracies := [means.pop(name) for name in sums if name.startswith(ACCURACY_OF)]:
         means[WEAKEST] = min(accuracies)
     return {"epoch": epoch + 1, "lr": step.lr, **means, "seconds": time.perf_counter() - started}
+
+
+def check_labels(member: nn.Module, data: Split) -> None:
+    """Refuse labels beyond the member's classes: a GPU would not say what is wrong."""
+    with evaluation_mode([member]), torch.no_grad():
+        classes = member(data.images([0])).shape[-1]
+    largest = int(data.labels.max())
+    if largest >= classes:
+        raise UserError(
+            f"labels go up to {largest}, but the members tell {classes} classes apart (0 to {classes - 1})"
+        )
 
 
 def check_finite(epoch: int, means: dict[str, float]) -> None:

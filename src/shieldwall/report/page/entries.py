@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, from_file
+from shieldwall.report.recipes_of_logs import method_of, run_folder, vote_as_spoken
 from shieldwall.results.logs import Log
 
 UNSTATED = "not stated"
@@ -34,7 +35,7 @@ class Entry:
 
 def entries(logs: Sequence[Log]) -> list[Entry]:
     """An entry for each log, in the same order."""
-    folders = {log.run: run_folder(log.path) for log in logs}
+    folders = {log.run: run_folder(log) for log in logs}
     recipes = {run: _recipe(folder) for run, folder in folders.items()}
     methods = _methods(recipes)
 
@@ -50,12 +51,6 @@ def entries(logs: Sequence[Log]) -> list[Entry]:
         )
 
     return [entry(log) for log in logs]
-
-
-def run_folder(log: Path) -> Path | None:
-    """The run folder that a log lies in, or None where it stands alone."""
-    folder = log.parent.resolve()
-    return next((one for one in (folder.parent, folder) if (one / "recipe.yaml").is_file()), None)
 
 
 def choices(found: Sequence[Entry], name: str) -> list[str]:
@@ -82,7 +77,10 @@ def _recipe(folder: Path | None) -> Recipe | None:
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
     """The method of each run: its recipe's name without the sigma, with the seed where seeds differ, and the
     run's own name where even that leaves two runs at one sigma."""
-    names = {run: run if recipe is None else _without_sigma(recipe) for run, recipe in recipes.items()}
+    names = {
+        run: run if recipe is None else method_of(recipe.name, recipe.sigma)
+        for run, recipe in recipes.items()
+    }
     sigmas = {run: None if recipe is None else recipe.sigma for run, recipe in recipes.items()}
     seeds = {run: None if recipe is None else recipe.seed for run, recipe in recipes.items()}
     alike = Counter((names[run], sigmas[run]) for run in recipes)
@@ -99,12 +97,8 @@ def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
     return {run: method(run) for run in recipes}
 
 
-def _without_sigma(recipe: Recipe) -> str:
-    return recipe.name.removesuffix(f"-{recipe.sigma}")
-
-
 def _protocol(log: Log) -> str:
-    if spoken := log.title.removeprefix(log.run).strip():
+    if spoken := vote_as_spoken(log):
         return spoken
     return UNSTATED if log.vote == log.path.name.removesuffix(".tsv") else log.vote
 

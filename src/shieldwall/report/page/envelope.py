@@ -1,16 +1,14 @@
-"""The upper envelope over sigma, A(r) = max over sigma of A_sigma(r), as the paper's main tables take it."""
+"""The envelope over sigma on a page: that of the tables, with the names by which a reader picks curves."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import ArrayLike
-
+from shieldwall.report.envelopes import over_sigma
+from shieldwall.report.estimates import accuracy
 from shieldwall.report.page.entries import Entry, choices
 from shieldwall.report.page.signs import SIGMA
-from shieldwall.results.logs import Log
-from shieldwall.results.metrics import Floats, certified_accuracy
+from shieldwall.report.rows import as_one, as_rows
+from shieldwall.results.metrics import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,29 +37,21 @@ class Envelope:
     def title(self) -> str:
         return f"{self.method} {self.protocol}, best of {SIGMA} {', '.join(self.sigmas)}"
 
-    def accuracy(self, radii: ArrayLike) -> Floats:
+    def accuracy(self, radii: Sequence[float] | Floats) -> Floats:
         """At each radius, the best certified accuracy among the sigmas."""
-        by_sigma = np.array([certified_accuracy(entry.log, radii) for entry in self.of])
-        return np.asarray(by_sigma.max(axis=0), dtype=np.float64)
+        return accuracy(as_one([entry.log for entry in self.of]), radii)
 
 
 Curve = Entry | Envelope
 
 
 def envelopes(entries: Sequence[Entry]) -> list[Envelope]:
-    """An envelope for each method and protocol with more than one sigma, one log at each."""
-    groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        groups[entry.method, entry.protocol].append(entry)
-    return [Envelope(tuple(group)) for group in groups.values() if _compare(group)]
+    """An envelope for each method and protocol with more than one sigma, one log at each.
 
-
-def _compare(group: Sequence[Entry]) -> bool:
-    sigmas = {entry.sigma for entry in group}
-    certified = {_how_certified(entry.log) for entry in group}
-    return 1 < len(sigmas) == len(group) and len(certified) == 1
-
-
-def _how_certified(log: Log) -> tuple[object, ...]:
-    inputs = frozenset(zip(log.idx.tolist(), log.label.tolist(), strict=True))
-    return inputs, log.n, log.most_draws, log.alpha, log.bound, log.precision
+    Methods are those that the page tells apart: runs of another seed are another method there.
+    """
+    found = []
+    for method in choices(entries, "method"):
+        of = {entry.log: entry for entry in entries if entry.method == method}
+        found += [Envelope(tuple(of[row.logs[0]] for row in group)) for group in over_sigma(as_rows([*of]))]
+    return found
