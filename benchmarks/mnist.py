@@ -72,8 +72,8 @@ def fill(row: str, sigma: float, options: argparse.Namespace, console: Console) 
     where = {"data_dir": options.data_dir, "device": options.device}
     start = ROWS[row].start
     if start is not None and not (folder / "recipe.yaml").exists():
-        train(start, sigma, options, console)
-    train(row, sigma, options, console)
+        train(start, sigma, [], options, console)
+    train(row, sigma, options.set, options, console)
     run = Run(folder)
     for method in ("sween", "grid"):
         if method not in run.tuned_weights():
@@ -87,12 +87,14 @@ def fill(row: str, sigma: float, options: argparse.Namespace, console: Console) 
     return folder
 
 
-def train(row: str, sigma: float, options: argparse.Namespace, console: Console) -> None:
+def train(
+    row: str, sigma: float, assignments: list[str], options: argparse.Namespace, console: Console
+) -> None:
     folder = options.work / f"{row}-{sigma}"
     if (folder / "recipe.yaml").exists():  # made with the numbers it holds, whatever the recipe says now
         recipe = Run(folder).recipe
     else:
-        recipe = recipe_of(row, sigma, options.work, options.set)
+        recipe = recipe_of(row, sigma, options.work, assignments)
     console.print(f"{row} at sigma {sigma}: {recipe.objective}")
     train_run(recipe, folder, data_dir=options.data_dir, device=options.device, console=console)
 
@@ -112,7 +114,11 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path("results/mnist"), help="one packed file for each run")
     parser.add_argument("--minutes", type=float, help="stop after so long; the same command goes on")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="as `shieldwall train`"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="as `shieldwall train`, for the rows named, not for one they start from",
     )
     parser.add_argument("--no-certify", dest="certify", action="store_false", help="train and tune only")
     parser.add_argument("--precision", default="float32")
