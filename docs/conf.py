@@ -11,10 +11,13 @@ author = "the authors of shieldwall"
 version = release = installed("shieldwall")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-extensions += ["plain_docstrings", "short_signatures", "outward_links", "breakable_names"]
+extensions += ["plain_docstrings", "short_signatures", "outward_links"]
+extensions += ["breakable_names", "column_names", "native_math"]
 exclude_patterns = ["_static", "_extensions"]
 
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
+html_math_renderer = "native"
 
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"

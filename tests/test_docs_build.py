@@ -13,6 +13,8 @@ import shieldwall as sw
 DOCS = Path(__file__).parents[1] / "docs"
 converted = run_path(str(DOCS / "_extensions/plain_docstrings.py"))["converted"]
 shortened = run_path(str(DOCS / "_extensions/short_signatures.py"))["shortened"]
+named = run_path(str(DOCS / "_extensions/column_names.py"))["named"]
+marked = run_path(str(DOCS / "_extensions/breakable_names.py"))["marked"]
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +68,11 @@ def test_every_public_name_is_in_the_api(built: Path) -> None:
 
 
 def test_a_formula_and_parameters_stand_as_they_were_written(built: Path) -> None:
-    training = re.sub(r"<[^>]+>", "", pages(built)["api/training.html"])
-    assert "L = sum_i E_eps CE(f_i(x + eps), y),    eps ~ N(0, sigma^2 I)" in training
+    theory = re.sub(r"<[^>]+>", "", pages(built)["api/theory.html"])
+    assert "f_i^{y0/y}(x) = f_i(x)_{y0} - f_i(x)_y,    every f_i(x)_y beta-smooth" in theory
     certify = re.sub(r"<[^>]+>", "", pages(built)["api/certify.html"])
     assert re.search(r"n0 \W draws that choose the class\.", certify)
-    assert "``" not in certify + training
+    assert "``" not in certify + theory
 
 
 def test_docstrings_are_converted() -> None:
@@ -113,3 +115,25 @@ def test_arrays_are_named_in_signatures() -> None:
     spelt_out = "(r: ~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.float64]])"
     assert shortened(spelt_out) == "(r: NDArray[float64])"
     assert shortened(None) is None
+
+
+def test_cells_carry_the_names_of_their_columns() -> None:
+    head = "<thead><tr><th>a</th>\n<th><p><code>b</code> &amp; c</p></th></tr></thead>"
+    rows = '<tbody><tr><td class="x">1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></tbody>'
+    assert named(f"<table>{head}{rows}</table><td>5</td>") == (
+        f'<table>{head}<tbody><tr><td data-column="a" class="x">1</td><td data-column="b &amp; c">2</td></tr>'
+        '<tr><td data-column="a">3</td><td data-column="b &amp; c">4</td></tr></tbody></table><td>5</td>'
+    )
+
+
+def test_long_names_may_break_but_not_numbers_and_options() -> None:
+    assert marked("theory.max_margin") == "theory.<wbr>max_<wbr>margin"
+    assert marked("--to-file 0.25") == '<span class="whole">--to-file</span> 0.25'
+
+
+def test_the_first_page_has_a_picture_and_formulas_without_scripts(built: Path) -> None:
+    first = pages(built)["index.html"]
+    (picture,) = re.findall(r'<img [^>]*src="([^"]+)"', first)
+    assert (built / picture).is_file()
+    assert "<math" in first
+    assert not re.search("<script[^>]+mathjax", first, re.IGNORECASE)

@@ -77,9 +77,8 @@ def test_the_guides_hold_programs() -> None:
 
 def commands(page: Path) -> list[list[str]]:
     """The arguments of every shieldwall that stands on a line of its own."""
-    found = re.findall(
-        r"^(?:    |\$ )?(?:torchrun .*-m )?(shieldwall [^\n]*)$", page.read_text(), re.MULTILINE
-    )
+    text = page.read_text().replace("\\\n", "")
+    found = re.findall(r"^(?:    |\$ )?(?:torchrun .*-m )?(shieldwall [^\n]*)$", text, re.MULTILINE)
     return [shlex.split(line.partition(" > ")[0], comments=True)[1:] for line in found]
 
 
@@ -105,6 +104,7 @@ def test_there_are_commands_to_check() -> None:
     assert counted["tutorial"] > 8
     assert counted["own-training"] == 3
     assert counted["troubleshooting"] == 3
+    assert counted["papers"] == 8
 
 
 def test_the_messages_quoted_are_those_of_the_code() -> None:
@@ -115,6 +115,11 @@ def test_the_messages_quoted_are_those_of_the_code() -> None:
     for message in quoted:
         start, _, _ = message.partition(" epoch ")
         assert start in source, message
+
+
+def test_the_methods_of_imagenet_are_those_that_have_recipes() -> None:
+    named = re.findall(r"`(imagenet-[\w-]+)`", (ROOT / "docs/methods.md").read_text())
+    assert sorted(named) == sorted(name for name in recipes.FAMILIES if name.startswith("imagenet"))
 
 
 @each_page

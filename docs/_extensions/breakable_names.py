@@ -1,4 +1,7 @@
-"""Long names in code may break after a dot, an underscore or a slash, where tables leave them no room."""
+"""Long names in code may break after a dot, an underscore or a slash, where tables leave them no room.
+
+Numbers and options such as --exact-noise stay whole.
+"""
 
 import re
 from typing import Any
@@ -6,7 +9,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 CODE = re.compile(r'(?<=<span class="pre">)[^<]+')
-JOINT = re.compile(r"(?<=\w[._/])(?=\w)")
+JOINT = re.compile(r"(?<=\w[._/])(?<!\d\.)(?=\w)")
+OPTION = re.compile(r"--\w[\w-]*")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -16,4 +20,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def _mark(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
     if "body" in context:
-        context["body"] = CODE.sub(lambda code: JOINT.sub("<wbr>", code[0]), context["body"])
+        context["body"] = CODE.sub(lambda code: marked(code[0]), context["body"])
+
+
+def marked(code: str) -> str:
+    return OPTION.sub(r'<span class="whole">\g<0></span>', JOINT.sub("<wbr>", code))

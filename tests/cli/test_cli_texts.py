@@ -1,5 +1,6 @@
 """What the command line says about itself: help, recipes, data sets, the demo."""
 
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,11 @@ def test_help_names_every_verb():
     assert first_words.issuperset(VERBS)
 
 
+def test_the_version(shieldwall: Shieldwall):
+    shown = shieldwall("--version")
+    assert (shown.code, shown.out) == (0, f"shieldwall {metadata.version('shieldwall')}\n")
+
+
 @pytest.mark.parametrize(
     "verb", [*([verb] for verb in VERBS), ["data", "list"], ["data", "fetch"], ["theory", "diagnose"]]
 )
@@ -33,11 +39,11 @@ def test_the_recipes_are_listed(shieldwall: Shieldwall):
     assert listed.code == 0
     lines = [line.rstrip() for line in listed.out.splitlines()]
     assert lines[:3] == [
-        " recipe                         sigma         what it does",
-        " smoke                          0.25          the whole pipeline in seconds",
-        " digits-gaussian                0.25 0.5 1.0  Gaussian augmentation",
+        "recipe                         sigma  also at   what it does",
+        "smoke                          0.25             the whole pipeline in seconds",
+        "digits-gaussian                0.25   0.5 1.0   Gaussian augmentation",
     ]
-    assert " mnist-drt-smoothadv            0.5 0.25 1.0  DRT around SmoothAdv" in lines
+    assert "mnist-drt-smoothadv            0.5    0.25 1.0  DRT around SmoothAdv" in lines
     # One line each, in the order of the data sets, with an empty line between these.
     assert [line.split()[0] for line in lines[1:] if line] == list(recipes.FAMILIES)
     assert lines.count("") == 4

@@ -15,8 +15,9 @@ def recipes_command(
 ) -> None:
     """List the recipes, or show one in full.
 
-    A name may carry a sigma: `mnist-gaussian-1.0`. Those called drt go on from trained members: give
-    `shieldwall train` a run of the method they wrap, with `--from`. Example: `shieldwall recipes cifar10`
+    A name may carry another sigma than the recipe's own: `mnist-gaussian-1.0`. Those called drt go on from
+    trained members: give `shieldwall train` a run of the method they wrap, with `--from`. Example:
+    `shieldwall recipes cifar10`
     """
     from itertools import groupby
 
@@ -26,10 +27,12 @@ def recipes_command(
     if name is not None and (name in listed or not listed):
         console.print(recipes.get(name).to_yaml(), end="", soft_wrap=True)
         return
-    table = Table("recipe", "sigma", "what it does", box=None, header_style="bold")
+    headings = ("recipe", "sigma", "also at", "what it does")
+    table = Table(*headings, box=None, header_style="bold", pad_edge=False)
     for _, group in groupby(listed.items(), key=lambda item: item[1].usual().data):
         if table.row_count:
             table.add_row()
         for known, family in group:
-            table.add_row(known, " ".join(map(str, family.sigmas)), family.usual().summary)
+            usual, *others = map(str, family.sigmas)
+            table.add_row(known, usual, " ".join(others), family.usual().summary)
     console.print(table)

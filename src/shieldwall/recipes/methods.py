@@ -1,4 +1,4 @@
-"""Every training method on every data set.
+"""The training methods, and their recipes on each data set.
 
 A data set is a `Bench`: its plain recipe, and the numbers that methods take there. A method describes its
 objective from these at one sigma. The numbers that stand here hold on every data set that gives no others:
