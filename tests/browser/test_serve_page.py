@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from shieldwall import recipes
 from shieldwall.results.run import Run
 from shieldwall.serve import address_of, listen, messages, offer, server_for
+from shieldwall.serve.page import STEPS
 from shieldwall.stages import train_run
 
 PARTS = {"", "page.css", "icon.svg", "page.js", "common.js", "image.js", "standing.js"}
@@ -181,6 +183,62 @@ def test_sliders_and_selects_work_by_keyboard_and_start_anew(page: Chrome):
     assert console_errors(page) == []
 
 
+def test_after_smoothing_every_members_vote_is_shown(page: Chrome):
+    Select(page.find_element(By.ID, "vote")).select_by_visible_text("after smoothing (EAS)")
+    choose_test_image(page, 7)
+    summary = wait_until_done(page)
+    assert (
+        f"Prediction {text(page, 'note')[-1]}, certified radius {float(text(page, 'radius')):.3f}." in summary
+    )
+    assert text(page, "votes-title") == "Votes, the most by any member"
+    assert max(counts(page)) <= 10_000 <= sum(counts(page))
+    voted = page.execute_script(
+        "return [...document.querySelectorAll('#samples li')]"
+        ".map((one) => one.querySelectorAll('span').length)"
+    )
+    assert voted == [2] * 8
+    Select(page.find_element(By.ID, "vote")).select_by_visible_text("weighted (WE)")
+    wait(page, lambda: text(page, "votes-title") == "Votes")
+    wait_until_done(page)
+    assert sum(counts(page)) == 10_000
+
+
+def test_the_labels_of_the_curve_stay_inside_it_and_apart(page: Chrome):
+    """With each n that the slider offers, before an image is given."""
+    slide_to(page, "n", Keys.HOME)
+    for n in STEPS:
+        boxes = page.execute_script(
+            """return [...document.querySelectorAll("#curve text")]
+              .map((one) => [one.textContent, one.getBBox().x, one.getBBox().x + one.getBBox().width])"""
+        )
+        assert all(0 <= start < end <= 360 for _, start, end in boxes)
+        ticks = sorted((start, end, label) for label, start, end in boxes if label[0].isdigit())
+        assert all(before[1] + 4 < after[0] for before, after in pairwise(ticks))
+        assert ticks[-1][2] == f"{n:,}"
+        slide_to(page, "n", Keys.ARROW_RIGHT)
+
+
+def test_a_jump_of_the_radius_at_the_last_draw_is_explained(page: Chrome):
+    beside = page.find_element(By.ID, "curve").find_element(By.XPATH, "following-sibling::p").text
+    assert beside.startswith("The radius jumps at draw n")
+    choose_test_image(page, 7)
+    wait_until_done(page)
+    points = page.find_element(By.CSS_SELECTOR, "#curve .line").get_attribute("points").split()
+    (_, before), (_, last) = ([float(one) for one in point.split(",")] for point in points[-2:])
+    assert last < before  # y points down
+
+
+def test_pictures_have_an_edge_whatever_their_colours(page: Chrome):
+    choose_test_image(page, 7)
+    wait_until_done(page)
+    edges = page.execute_script(
+        "return [...document.querySelectorAll('#pad, #preview, #samples img')]"
+        ".map((one) => getComputedStyle(one).boxShadow)"
+    )
+    assert len(edges) == 10
+    assert all(one.endswith("0px 0px 0px 1px") for one in edges)
+
+
 def test_stopping_keeps_what_is_certified_by_then(page: Chrome):
     slide_to(page, "n", Keys.END)
     choose_test_image(page, 7)
@@ -210,6 +268,18 @@ def test_an_upload_is_certified_and_a_bad_one_is_explained(page: Chrome, tmp_pat
     assert text(page, "note") == "90 x 120 pixels, inverted, cut to the ink, resized and centred in 8 x 8"
 
 
+def test_a_refused_image_does_not_leave_the_certificate_of_an_earlier_one(page: Chrome, tmp_path: Path):
+    choose_test_image(page, 7)
+    wait_until_done(page)
+    page.find_element(By.CSS_SELECTOR, "[name=source][value=upload]").send_keys(Keys.SPACE)
+    Image.new("L", (8, 8), 255).save(tmp_path / "white.png")
+    page.find_element(By.ID, "file").send_keys(str(tmp_path / "white.png"))
+    wait(page, lambda: "the image is blank" in text(page, "problem"))
+    assert (text(page, "answer"), text(page, "note")) == ("none yet", "nothing yet")
+    assert sum(counts(page)) == 0
+    assert not page.find_element(By.ID, "again").is_enabled()
+
+
 def test_clearing_forgets_the_drawing(page: Chrome):
     draw(page)
     wait_until_done(page)
@@ -218,6 +288,44 @@ def test_clearing_forgets_the_drawing(page: Chrome):
     assert sum(counts(page)) == 0
     assert not page.find_element(By.ID, "again").is_enabled()
     assert text(page, "note") == "nothing yet"
+
+
+def test_on_a_phone_the_settings_come_in_short_before_the_certificate(browser: Chrome, address: str):
+    on_a_phone(browser)
+    browser.get(address)
+    settings, result = (browser.find_element(By.CSS_SELECTOR, one) for one in ("#settings", ".result"))
+    summary = settings.find_element(By.TAG_NAME, "summary")
+    assert not browser.find_element(By.ID, "n").is_displayed()
+    assert summary.text.split("\n")[-1] == "smoke, weighted (WE), sigma 0.25, n 10,000"
+    summary.send_keys(Keys.ENTER)
+    slide_to(browser, "n", Keys.HOME)
+    assert settings.rect["y"] + settings.rect["height"] < result.rect["y"]
+    summary.send_keys(Keys.ENTER)
+    assert summary.text.split("\n")[-1].endswith("n 100")
+
+
+def test_beside_the_certificate_the_settings_are_open(page: Chrome):
+    assert page.find_element(By.ID, "n").is_displayed()
+    assert not page.find_element(By.ID, "chosen-settings").is_displayed()
+
+
+def test_a_second_finger_does_not_draw(page: Chrome):
+    on_a_phone(page)
+    page.execute_script("document.getElementById('pad').scrollIntoView({ block: 'center' })")
+    corner = page.execute_script(
+        "const box = document.getElementById('pad').getBoundingClientRect(); return [box.x, box.y]"
+    )
+    finger, palm = ({"x": corner[0] + at, "y": corner[1] + 40 + at, "id": at} for at in (20, 180))
+    for kind, points in (("touchStart", [finger]), ("touchStart", [finger, palm]), ("touchEnd", [])):
+        page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    wait_until_done(page)
+    drawn = page.execute_script(
+        """const pad = document.getElementById("pad");
+        const { data } = pad.getContext("2d").getImageData(0, 0, pad.width, pad.height);
+        const columns = [...data].flatMap((grey, k) => (k % 4 || !grey ? [] : [(k / 4) % pad.width]));
+        return Math.max(...columns)"""
+    )
+    assert 0 < drawn < 80
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen_and_a_finger_draws(page: Chrome):

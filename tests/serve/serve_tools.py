@@ -30,15 +30,16 @@ DISTANCE = 0.8
 
 
 class IsBright(nn.Module):
-    """Class 1 where the mean pixel is above 1/2; slow on demand."""
+    """Class 1 where the mean pixel is above a threshold; slow on demand."""
 
-    def __init__(self, seconds: float = 0.0) -> None:
+    def __init__(self, seconds: float = 0.0, threshold: float = 0.5) -> None:
         super().__init__()
         self.seconds = seconds
+        self.threshold = threshold
 
     def forward(self, x: Tensor) -> Tensor:
         time.sleep(self.seconds)
-        brightness = x.flatten(1).mean(1)
+        brightness = x.flatten(1).mean(1) - (self.threshold - 0.5)
         return torch.stack([1 - brightness, brightness], dim=1)
 
 
@@ -51,7 +52,7 @@ def linear_offer(
         sigma=SIGMA,
         noise=Gaussian(SIGMA),
         members=[IsBright(seconds)],
-        votes={"member-1": named("member-1", 1)},
+        votes={"member-1": [named("member-1", 1)]},
         n0=50,
         alpha=alpha,
         batch_size=batch_size,

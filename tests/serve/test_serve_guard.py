@@ -1,5 +1,7 @@
 """Only the page's own browser tab may talk to the server."""
 
+import logging
+
 import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -34,6 +36,25 @@ def test_another_sites_page_may_not_upload_or_certify(address: str, origin: str 
     ):
         pass
     assert refused.value.response.status_code == 403
+
+
+def test_a_refused_websocket_leaves_no_line_in_the_log(address: str):
+    said: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = said.append  # type: ignore[method-assign]
+    log = logging.getLogger("uvicorn.error")
+    log.addHandler(handler)
+    try:
+        for origin in ("http://evil.example", None):
+            with (
+                pytest.raises(InvalidStatus),
+                connect(f"{address}certify".replace("http", "ws"), origin=origin),
+            ):
+                pass
+        httpx.get(address)  # what the last refusal would log is logged by now
+    finally:
+        log.removeHandler(handler)
+    assert [one.getMessage() for one in said] == []
 
 
 def test_a_websocket_under_another_sites_name_is_refused_even_from_its_own_page(address: str):

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 from serve_tools import linear_offer, served
 
 from shieldwall import data
@@ -103,13 +103,41 @@ def test_a_body_of_unknown_length_is_given_up_once_it_is_too_large(client: httpx
 
 
 def test_an_image_of_the_models_size_is_taken_as_it_is(tmp_path: Path):
-    for mode, shape in (("L", (1, 28, 28)), ("RGB", (3, 28, 28))):
-        image = noise((28, 28), mode)
+    for mode, shape, frame in (
+        ("L", (1, 28, 28), None),
+        ("L", (1, 28, 28), MNIST),
+        ("RGB", (3, 28, 28), None),
+    ):
+        image = ImageOps.expand(noise((24, 24), mode), border=2)
         image.save(tmp_path / "image.png")
-        found = from_upload((tmp_path / "image.png").read_bytes(), shape, MNIST)
+        found = from_upload((tmp_path / "image.png").read_bytes(), shape, frame)
         read = (read_image(tmp_path / "image.png", shape) * 255).round().byte().permute(1, 2, 0)
         assert np.array_equal(found.pixels, read.numpy())
         assert found.note == "28 x 28 pixels, as they are"
+
+
+def test_digits_of_the_data_set_are_taken_as_they_are():
+    images = data.load("digits").test.images(range(360))
+    for pixels in (images * 255).round().byte().numpy()[:, 0]:
+        found = from_upload(encoded(Image.fromarray(pixels)), (1, 8, 8), DIGITS)
+        assert np.array_equal(found.pixels[:, :, 0], pixels)
+
+
+def test_dark_ink_on_paper_of_the_models_size_is_inverted():
+    on_paper = stroke(28, ink=0, paper=255)
+    found = from_upload(encoded(on_paper), (1, 28, 28), MNIST)
+    assert np.array_equal(found.pixels[:, :, 0], 255 - np.asarray(on_paper))
+    assert found.note == "28 x 28 pixels, inverted"
+    coloured = from_upload(encoded(on_paper.convert("RGB")), (1, 28, 28), MNIST)
+    assert coloured.note == "28 x 28 pixels in grey, inverted"
+
+
+@pytest.mark.parametrize("side", [28, 29])
+@pytest.mark.parametrize("grey", [0, 128, 200, 255])
+def test_an_image_of_one_grey_is_blank(side: int, grey: int):
+    with pytest.raises(RefusedError, match="blank") as refused:
+        from_upload(encoded(Image.new("L", (side, side), grey)), (1, 28, 28), MNIST)
+    assert refused.value.status == 422
 
 
 def test_other_sizes_are_cut_and_resized_and_the_note_says_so():
@@ -204,8 +232,14 @@ def test_test_images_come_by_number(client: httpx.Client):
         404,
         "there is no test image 3: they go from 0 to 2",
     )
-    assert client.get("/test/-1").status_code == 404
-    assert client.get("/test/x").status_code == 404
+
+
+@pytest.mark.parametrize("index", ["-1", "x", "1_0", "9" * 30, "9" * 5_000])
+def test_what_is_no_test_image_is_said_shortly(client: httpx.Client, index: str):
+    answer = client.get(f"/test/{index}")
+    assert answer.status_code == 404
+    assert answer.json()["error"].startswith(f"there is no test image {index[:9]}")
+    assert len(answer.json()["error"]) < 80
 
 
 def test_a_refusal_is_a_users_error():

@@ -133,8 +133,10 @@ def test_what_no_page_sends_is_refused_and_the_page_goes_on(page: Page, text: st
 
 def test_a_binary_message_ends_the_visit(page: Page):
     page.connection.send(b"\x00")
-    with pytest.raises(ConnectionClosed):
+    with pytest.raises(ConnectionClosed) as closed:
         page.hear()
+    assert closed.value.rcvd is not None
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1003, "a message must be text")
 
 
 def test_visitors_beyond_the_limit_are_told_to_come_back():

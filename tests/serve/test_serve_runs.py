@@ -32,7 +32,8 @@ def test_runs_that_differ_by_sigma_are_one_family(tmp_path: Path):
         ("digits-gaussian", 0.25),
     ]
     assert (found.data, found.shape, len(found.test)) == ("digits", (1, 8, 8), 360)
-    assert list(found.runs[0].votes) == ["we", "mme", "member-1", "member-2"]
+    assert list(found.runs[0].votes) == ["we", "mme", "eas", "member-1", "member-2"]
+    assert [vote.name for vote in found.runs[0].votes["eas"]] == ["member-1", "member-2"]
     assert not any(member.training for run in found.runs for member in run.members)
 
 
@@ -48,7 +49,7 @@ def test_tuned_weights_make_a_vote(tmp_path: Path):
     Run(path).save_weights("sween", [1.0, 0.0])
     run = offer([path], device="cpu").runs[0]
     confidences = torch.rand(2, 5, 10).softmax(-1)
-    assert torch.equal(run.votes["we-sween"](confidences), confidences[0].argmax(-1))
+    assert torch.equal(run.votes["we-sween"][0](confidences), confidences[0].argmax(-1))
 
 
 def test_a_single_member_has_one_vote(tmp_path: Path):
@@ -93,6 +94,7 @@ def test_the_page_knows_its_runs_and_no_name_breaks_out_of_it(tmp_path: Path):
             "votes": [
                 {"name": "we", "title": "weighted (WE)"},
                 {"name": "mme", "title": "max-margin (MME)"},
+                {"name": "eas", "title": "after smoothing (EAS)"},
                 {"name": "member-1", "title": "member 1"},
                 {"name": "member-2", "title": "member 2"},
             ],

@@ -1,6 +1,7 @@
 """What the page certifies, against closed forms, quadrature and `shieldwall.certify`."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import beta, norm
 from serve_tools import DISTANCE, GREY, SHAPE, SIGMA, IsBright, linear_offer
 
 import shieldwall as sw
+from shieldwall.ensembles.votes import named
 from shieldwall.serve.sampling import FIRST_LOOK, Sampling, Standing
 
 ALPHA = 0.001
@@ -78,12 +80,60 @@ def test_the_noisy_copies_shown_are_the_first_draws():
     noisy, labels = one.first_draws(8)
     choosing = next(one.turns())
     assert noisy.shape == (8, *SHAPE)
-    assert labels == [int(copy.mean() > 0.5) for copy in noisy]
+    assert labels == [[int(copy.mean() > 0.5)] for copy in noisy]
     again, _ = sampling(grey=128).first_draws(8)
     other, _ = sampling(grey=128, seed=8).first_draws(8)
     assert torch.equal(noisy, again)
     assert not torch.equal(noisy, other)
     assert choosing.draws <= FIRST_LOOK  # showing them spent none
+
+
+def after_smoothing(*thresholds: float) -> Sampling:
+    """Ensemble-after-smoothing of members that differ in what they call bright."""
+    members = [IsBright(threshold=one) for one in thresholds]
+    votes = [named(f"member-{k + 1}", len(members)) for k in range(len(members))]
+    run = replace(linear_offer().runs[0], members=members, votes={"eas": votes})
+    return Sampling(run, "eas", torch.full(SHAPE, GREY / 255), N, 7, torch.device("cpu"))
+
+
+def test_after_smoothing_the_radius_is_that_of_the_surest_and_the_least_sure_member():
+    """sigma/2 (Phi^-1(max L_i) + Phi^-1(min L_i)), L_i Clopper and Pearson's at four fifths of alpha / 2."""
+    thresholds = 0.5, 0.55
+    sampled = after_smoothing(*thresholds)
+    standings = list(sampled.turns())
+    x = torch.full((1, *SHAPE), GREY / 255)
+    won = [
+        sw.certify(IsBright(threshold=one), x, noise=sw.Gaussian(SIGMA), n0=50, n=N, seed=7).counts[0]
+        for one in thresholds
+    ]
+    lower = [beta.ppf(0.8 * ALPHA / 2, int(one[1]), N - int(one[1]) + 1) for one in won]
+    last = standings[-1]
+    assert lower[0] > lower[1] > 0.5
+    assert last.radius == pytest.approx(SIGMA / 2 * sum(norm.ppf(lower)), rel=1e-9)
+    assert (last.chosen, last.label, last.draws) == (1, 1, N)
+    assert last.counts == [max(one[k].item() for one in won) for k in (0, 1)]
+    assert sampled.limit == pytest.approx(SIGMA * norm.ppf((0.8 * ALPHA / 2) ** (1 / N)), rel=1e-9)
+    assert all(one.radius < last.radius for one in standings[:-1])
+    assert len(sampled.first_draws(8)[1][0]) == 2
+
+
+def test_after_smoothing_members_that_are_as_sure_of_two_classes_are_abstained_from():
+    last = list(after_smoothing(0.3, 0.9).turns())[-1]
+    assert last.label is None
+    assert last.radius == 0.0
+    assert min(last.counts) > 0.9 * N
+
+
+@pytest.mark.parametrize("thresholds", [(0.5,), (0.5, 0.55)])
+def test_a_turn_may_end_before_the_class_is_chosen(
+    thresholds: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("shieldwall.serve.sampling.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("shieldwall.serve.sampling.FIRST_LOOK", 1)
+    sampled = after_smoothing(*thresholds)
+    sampled._batch.allocate(16)
+    first = next(sampled.turns())
+    assert (first.draws, first.counts, first.label, first.radius) == (0, [0, 0], None, 0.0)
 
 
 def test_a_tie_is_abstained_from():

@@ -14,7 +14,10 @@ from shieldwall.cli.options import DataDir, Device, console
 
 def serve_command(
     runs: Annotated[
-        list[Path], typer.Argument(help="Trained run folders on one data set, such as several sigmas.")
+        list[Path],
+        typer.Argument(
+            help="Trained run folders or pretrained names on one data set, such as several sigmas."
+        ),
     ],
     port: Annotated[
         int | None, typer.Option(help="By default 8080, or the next free one.", min=0, max=65_535)

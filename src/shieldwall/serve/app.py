@@ -25,7 +25,7 @@ from shieldwall.serve.images import (
     from_upload,
     too_large,
 )
-from shieldwall.serve.messages import pixels_of
+from shieldwall.serve.messages import pixels_of, shortened
 from shieldwall.serve.page import page
 from shieldwall.serve.runs import Offer
 from shieldwall.serve.sampler import Sampler
@@ -33,6 +33,7 @@ from shieldwall.serve.visitor import Visitor
 
 MOST_VISITORS = 64
 TRY_AGAIN_LATER = 1013
+_MOST_DIGITS = 9
 _SCRIPTS = ("page.js", "common.js", "image.js", "standing.js")
 _KINDS = {"page.css": "text/css", "icon.svg": "image/svg+xml", **dict.fromkeys(_SCRIPTS, "text/javascript")}
 
@@ -56,7 +57,7 @@ class _Routes:
             routes=[
                 Route("/", self._show),
                 *(Route(f"/{name}", partial(_part, name)) for name in _KINDS),
-                Route("/test/{index:int}", self._test_image),
+                Route("/test/{index}", self._test_image),
                 Route("/upload", self._upload, methods=["POST"]),
                 Route("/drawing", self._drawing, methods=["POST"]),
                 WebSocketRoute("/certify", self._certify),
@@ -77,11 +78,13 @@ class _Routes:
         return HTMLResponse(self._page)
 
     def _test_image(self, request: Request) -> Response:
-        index, test = request.path_params["index"], self._offer.test
+        given, test = request.path_params["index"], self._offer.test
         if not len(test):
             raise RefusedError(404, f"the data set {self._offer.data} is not on this machine")
+        index = int(given) if given.isdecimal() and len(given) <= _MOST_DIGITS else len(test)
         if index >= len(test):
-            raise RefusedError(404, f"there is no test image {index}: they go from 0 to {len(test) - 1}")
+            name = shortened(given, _MOST_DIGITS)
+            raise RefusedError(404, f"there is no test image {name}: they go from 0 to {len(test) - 1}")
         pixels = (test.images([index])[0] * 255).round().byte().permute(1, 2, 0).cpu().numpy()
         truth = self._offer.classes[int(test.labels[index])]
         return _answer(Prepared(pixels, f"test image {index}, class {truth}"))

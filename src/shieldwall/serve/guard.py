@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
+POLICY_VIOLATION = 1008
 CONTENT_POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -51,8 +53,10 @@ class Guard:
         else:
             await self._app(scope, receive, _with_headers(send))
             return
-        response = JSONResponse({"error": refusal}, status_code=403)
-        await response(scope, receive, _with_headers(send))
+        if scope["type"] == "websocket":  # closed before it is accepted: the browser is told 403
+            await WebSocketClose(POLICY_VIOLATION, refusal)(scope, receive, send)
+        else:
+            await JSONResponse({"error": refusal}, status_code=403)(scope, receive, _with_headers(send))
 
     def _is_ours(self, host: str) -> bool:
         name = _without_port(host).lower()

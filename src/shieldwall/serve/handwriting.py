@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from shieldwall.errors import UserError
-
 Grey = np.ndarray[Any, np.dtype[np.uint8]]
 Ink = np.ndarray[Any, np.dtype[np.float64]]
 
 FAINTEST = 24
-"""An image with no brighter grey is blank."""
+"""An image whose greys differ by no more is blank."""
 PAPER = 127
 """A border of brighter grey is paper: the ink is dark."""
 
@@ -49,13 +47,15 @@ def is_on_paper(grey: Grey) -> bool:
     return bool(np.median(border) > PAPER)
 
 
+def is_blank(grey: Grey) -> bool:
+    return bool(np.ptp(grey) <= FAINTEST)
+
+
 def framed(ink: Grey, frame: Frame) -> Grey:
     """Bright ink on black, of any size -> (side, side), anti-aliased, the full range of grey used.
 
     Ink is what is at least half as bright as the brightest.
     """
-    if ink.max() <= FAINTEST:
-        raise UserError("there is nothing drawn: the image is blank")
     rows, columns = (np.flatnonzero((2.0 * ink >= ink.max()).any(axis)) for axis in (1, 0))
     cropped = Image.fromarray(ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
     scale = min(fitted / given for fitted, given in zip(frame.box, cropped.size, strict=True))

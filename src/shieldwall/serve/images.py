@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from shieldwall.errors import UserError
-from shieldwall.serve.handwriting import Frame, framed, is_on_paper
+from shieldwall.serve.handwriting import Frame, framed, is_blank, is_on_paper
 
 MOST_BYTES = 8 * 2**20
 MOST_PIXELS = 24_000_000
@@ -50,22 +50,23 @@ def too_large() -> RefusedError:
 def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None) -> Prepared:
     """An image file; one of another size than the model's is made to fit, and the note says how.
 
-    With a frame, it is handwriting: cut out and centred as the data set's digits are.
+    With a frame, it is handwriting: dark ink on paper is inverted, and another size than the model's is cut
+    out and centred as the data set's digits are.
     """
     channels, height, width = shape
     image = _opened(content)
     given = f"{image.width} x {image.height}"
-    is_as_it_should_be = image.size == (width, height)
+    is_of_our_size = image.size == (width, height)
     plain = _decoded(image, "L" if channels == 1 else "RGB", least=(4 * width, 4 * height))
     grey = " in grey" if channels == 1 and image.mode not in ("1", "L") else ""
-    if is_as_it_should_be:
-        return Prepared(_rows(plain), f"{given} pixels{grey}, as they are")
     if frame is not None:
-        ink, inverted = np.asarray(plain), ""
-        if is_on_paper(ink):
-            ink, inverted = 255 - ink, "inverted, "
-        note = f"{given} pixels, {inverted}cut to the ink, resized and centred in {width} x {height}{grey}"
-        return Prepared(_framed(ink, frame)[:, :, None], note)
+        ink, inverted = _ink(plain)
+        if is_of_our_size:
+            return Prepared(ink[:, :, None], f"{given} pixels{grey}, {inverted or 'as they are'}")
+        done = f"{inverted and 'inverted, '}cut to the ink, resized and centred in {width} x {height}{grey}"
+        return Prepared(framed(ink, frame)[:, :, None], f"{given} pixels, {done}")
+    if is_of_our_size:
+        return Prepared(_rows(plain), f"{given} pixels{grey}, as they are")
     fitted = ImageOps.fit(plain, (width, height), Image.Resampling.BOX)
     cut = "" if image.width * height == image.height * width else "cut to the middle and "
     return Prepared(_rows(fitted), f"{given} pixels, {cut}resized to {width} x {height}{grey}")
@@ -73,9 +74,9 @@ def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None
 
 def from_drawing(content: bytes, frame: Frame) -> Prepared:
     """A drawing, bright on black, as a PNG."""
-    ink = np.asarray(_decoded(_opened(content), "L", least=(0, 0)))
+    ink = _drawn(_decoded(_opened(content), "L", least=(0, 0)))
     return Prepared(
-        _framed(ink, frame)[:, :, None], f"your drawing, resized and centred in {frame.side} x {frame.side}"
+        framed(ink, frame)[:, :, None], f"your drawing, resized and centred in {frame.side} x {frame.side}"
     )
 
 
@@ -127,11 +128,17 @@ def _decoded(image: Image.Image, mode: str, least: tuple[int, int]) -> Image.Ima
         raise RefusedError(415, "the image is damaged: it cannot be decoded") from error
 
 
-def _framed(ink: Pixels, frame: Frame) -> Pixels:
-    try:
-        return framed(ink, frame)
-    except UserError as error:
-        raise RefusedError(422, str(error)) from error
+def _ink(image: Image.Image) -> tuple[Pixels, str]:
+    """Bright ink on black, and whether it was inverted for that, in words."""
+    grey = _drawn(image)
+    return (255 - grey, "inverted") if is_on_paper(grey) else (grey, "")
+
+
+def _drawn(image: Image.Image) -> Pixels:
+    grey = np.asarray(image, dtype=np.uint8)
+    if is_blank(grey):
+        raise RefusedError(422, "there is nothing drawn: the image is blank")
+    return grey
 
 
 def _rows(image: Image.Image) -> Pixels:

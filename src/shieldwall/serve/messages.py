@@ -1,11 +1,12 @@
 """What a page and the server say to each other over the WebSocket, as JSON.
 
     page    start {job, run, vote, n, pixels}    stop {job}
-    server  started {n, n0, alpha, limit, norm, samples}   error {message}
+    server  started {n, n0, alpha, limit, norm, is_by_member, samples}   error {message}
             progress, done {draws, counts, chosen, label, radius, p_lower, curve}
 
 Each has its job. `pixels` are the bytes of an image of the model's size, row by row, in base64. `curve` has
-[draws, radius] for every turn since the message before.
+[draws, radius] for every turn since the message before. A job of ensemble-after-smoothing is by member: a
+sample has every member's label, and `counts` has for each class the most that a member returned it.
 """
 
 import base64
@@ -99,10 +100,11 @@ def replies(start: Start, device: torch.device, stopped: threading.Event) -> Ite
     """
     sampling = Sampling(start.run, start.vote, start.image, start.n, secrets.randbits(63), device)
     noisy, labels = sampling.first_draws(SAMPLES)
-    shown = [{"image": png(one), "label": label} for one, label in zip(noisy, labels, strict=True)]
+    shown = [{"image": png(one), "labels": given} for one, given in zip(noisy, labels, strict=True)]
     yield {
         "type": "started", "samples": shown, "n": start.n, "n0": start.run.n0,
         "alpha": start.run.alpha, "limit": sampling.limit, "norm": sampling.norm,
+        "is_by_member": sampling.is_by_member,
     }  # fmt: skip
     for standing in sampling.turns():
         ended = stopped.is_set() or standing.draws == start.n
@@ -119,5 +121,9 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:40] + "..."
+    return shortened(repr(value), 40)
+
+
+def shortened(text: str, most: int) -> str:
+    """What a visitor sent, as a message of ours repeats it."""
+    return text if len(text) <= most else text[:most] + "..."

@@ -6,11 +6,12 @@ from jinja2 import Environment, StrictUndefined
 
 from shieldwall.serve.handwriting import FRAMES
 from shieldwall.serve.images import MOST_BYTES
+from shieldwall.serve.messages import SAMPLES
 from shieldwall.serve.runs import Offer
 
 STEPS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 """What the slider of n offers."""
-_SPOKEN = {"we": "weighted (WE)", "mme": "max-margin (MME)"}
+_SPOKEN = {"we": "weighted (WE)", "mme": "max-margin (MME)", "eas": "after smoothing (EAS)"}
 
 
 def page(offer: Offer) -> str:
@@ -32,6 +33,7 @@ def page(offer: Offer) -> str:
         "pen": frame.pen if frame else None,
         "steps": STEPS,
         "mostBytes": MOST_BYTES,
+        "samples": SAMPLES,
         "runs": [
             {
                 "family": run.family,

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -13,13 +14,14 @@ from torch import nn
 from shieldwall import data
 from shieldwall.data import Dataset, Split
 from shieldwall.data.dataset import ResidentSplit
-from shieldwall.ensembles.votes import Vote, named, standard_names
+from shieldwall.ensembles.votes import Vote, named, standard
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
 from shieldwall.smoothing.batch_size import default_batch_size
 from shieldwall.smoothing.classify import by_votes
 from shieldwall.smoothing.inputs import evaluating
 from shieldwall.smoothing.noise import Noise
+from shieldwall.stages.certify import AFTER_SMOOTHING
 from shieldwall.stages.common import choose_device, load_members, noise_of
 
 BATCH_SECONDS = 0.015
@@ -36,7 +38,8 @@ class Served:
     sigma: float
     noise: Noise
     members: Sequence[nn.Module]
-    votes: Mapping[str, Vote]
+    votes: Mapping[str, Sequence[Vote]]
+    """By name, what is counted: the vote itself, or every member's for ensemble-after-smoothing."""
     n0: int
     alpha: float
     batch_size: int
@@ -98,11 +101,7 @@ def _families(runs: Sequence[Run]) -> list[str]:
 
 def _served(run: Run, family: str, dataset: Dataset, device: torch.device) -> Served:
     members = load_members(run, dataset, device)
-    count = len(members)
-    names = ["we", "mme", *standard_names(count)[:count]] if count > 1 else ["member-1"]
-    votes = {name: named(name, count) for name in names}
-    for method, weights in run.tuned_weights().items():
-        votes[f"we-{method}"] = Vote(f"we-{method}", named("we", count, weights).scores)
+    votes = _votes(len(members), run.tuned_weights())
     return Served(
         family=family,
         sigma=run.recipe.sigma,
@@ -111,8 +110,19 @@ def _served(run: Run, family: str, dataset: Dataset, device: torch.device) -> Se
         votes=votes,
         n0=run.recipe.certification.n0,
         alpha=run.recipe.certification.alpha,
-        batch_size=_batch_size(members, list(votes.values()), dataset.shape, device),
+        batch_size=_batch_size(members, list(chain.from_iterable(votes.values())), dataset.shape, device),
     )
+
+
+def _votes(count: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
+    *alone, weighted, max_margin = standard(count)
+    together = {"we": [weighted], "mme": [max_margin], AFTER_SMOOTHING: alone} if count > 1 else {}
+    by_method = {f"we-{method}": named("we", count, weights) for method, weights in tuned.items()}
+    return {
+        **together,
+        **{vote.name: [vote] for vote in alone},
+        **{name: [Vote(name, vote.scores)] for name, vote in by_method.items()},
+    }
 
 
 def _batch_size(

@@ -16,6 +16,7 @@ from shieldwall.serve.runs import Offer
 from shieldwall.serve.sampler import Job, Message, Sampler
 
 UPDATE_SECONDS = 0.05
+UNSUPPORTED_DATA = 1003
 
 
 class Visitor:
@@ -36,12 +37,16 @@ class Visitor:
         sender = asyncio.create_task(self._send())
         try:
             while True:
-                text = await self._socket.receive_text()
+                try:
+                    text = await self._socket.receive_text()
+                except KeyError:  # a binary message, which no page sends
+                    await self._socket.close(UNSUPPORTED_DATA, "a message must be text")
+                    return
                 try:
                     self._answer(text)
                 except UserError as error:
                     self._put({"type": "error", "message": str(error), "job": self._number})
-        except (WebSocketDisconnect, KeyError):  # a KeyError is a binary message, which no page sends
+        except WebSocketDisconnect:
             pass
         finally:
             self._cancel()

@@ -3,17 +3,36 @@
 import { $, complain, known } from "./common.js";
 
 let asked = 0;
+let take = null; // what becomes of an image's pixels
+let forget = null; // and what if there is none any more
 
-async function prepare(address, options, take) {
+async function prepare(address, options = {}) {
   const mine = ++asked;
   const answer = await fetch(address, options)
     .then((reply) => reply.json())
     .catch(() => ({ error: "the server does not answer; is it still running?" }));
   if (mine !== asked) return;
-  complain(answer.error);
-  if (answer.error) return;
+  if (answer.error) {
+    refuse(answer.error);
+    return;
+  }
+  complain();
   showImage(answer);
   take(answer.pixels);
+}
+
+// What is shown belongs to the image that was given last, so an earlier one goes.
+function refuse(message) {
+  clear();
+  complain(message);
+}
+
+function clear() {
+  asked++;
+  complain();
+  $("preview").width = known.width; // wipes it
+  $("note").textContent = "nothing yet";
+  forget();
 }
 
 function showImage({ pixels, note }) {
@@ -30,7 +49,7 @@ function showImage({ pixels, note }) {
   $("note").textContent = note;
 }
 
-function setUpPad(take, forget) {
+function setUpPad() {
   const pad = $("pad");
   const pen = pad.getContext("2d");
   let last = null;
@@ -53,58 +72,56 @@ function setUpPad(take, forget) {
     last = point;
   }
 
-  function lift() {
-    if (!last) return;
+  function lift(event) {
+    if (!last || !event.isPrimary) return;
     last = null;
-    pad.toBlob((blob) => prepare("drawing", { method: "POST", body: blob }, take));
+    pad.toBlob((blob) => prepare("drawing", { method: "POST", body: blob }));
   }
 
   Object.assign(pen, { lineWidth: known.pen * pad.width, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
   wipe();
   pad.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
+    if (event.button || !event.isPrimary) return; // a second finger does not draw
     pad.setPointerCapture(event.pointerId);
     last = at(event);
-    lineTo(last);
+    lineTo([last[0] + 0.1, last[1]]); // a dot: a line of no length is not drawn
   });
   pad.addEventListener("pointermove", (event) => {
-    if (last) for (const one of event.getCoalescedEvents?.() ?? [event]) lineTo(at(one));
+    if (last && event.isPrimary) for (const one of event.getCoalescedEvents?.() ?? [event]) lineTo(at(one));
   });
   pad.addEventListener("pointerup", lift);
   pad.addEventListener("pointercancel", lift);
   $("clear").addEventListener("click", () => {
-    asked++;
     wipe();
-    complain();
-    $("preview").width = known.width; // wipes it
-    $("note").textContent = "nothing yet";
-    forget();
+    clear();
   });
 }
 
-export function setUpSources(take, forget) {
+export function setUpSources(taking, forgetting) {
+  [take, forget] = [taking, forgetting];
   const choose = (source) => ["draw", "test", "upload"].forEach((id) => $(id) && ($(id).hidden = id !== source));
   for (const radio of document.getElementsByName("source")) {
     radio.addEventListener("change", () => choose(radio.value));
   }
   choose(document.querySelector("[name=source]:checked").value); // a reloaded page may keep an earlier choice
-  if ($("pad")) setUpPad(take, forget);
+  if ($("pad")) setUpPad();
   $("test")?.addEventListener("submit", (event) => {
     event.preventDefault();
-    prepare(`test/${Number($("index").value)}`, {}, take);
+    prepare(`test/${Number($("index").value)}`);
   });
   $("random")?.addEventListener("click", () => {
     $("index").value = Math.floor(Math.random() * known.tests);
-    prepare(`test/${$("index").value}`, {}, take);
+    prepare(`test/${$("index").value}`);
   });
   $("upload").addEventListener("submit", (event) => event.preventDefault());
+  $("file").addEventListener("click", () => { $("file").value = ""; }); // so that the same file may be given again
   $("file").addEventListener("change", () => {
     const file = $("file").files[0];
     if (!file) return;
     if (file.size > known.mostBytes) {
-      complain(`the file is larger than ${known.mostBytes / 2 ** 20} MB; choose a smaller one`);
+      refuse(`the file is larger than ${known.mostBytes / 2 ** 20} MB; choose a smaller one`);
     } else {
-      prepare("upload", { method: "POST", body: file }, take);
+      prepare("upload", { method: "POST", body: file });
     }
   });
 }

@@ -35,19 +35,29 @@ function setUpSettings() {
     fill($("vote"), run().votes.map((vote) => [vote.name, vote.title]));
   };
   const showN = () => tell("n", number(n()));
+  const showInShort = () => {
+    const vote = $("vote").selectedOptions[0].text;
+    $("chosen-settings").textContent = `${$("family").value}, ${vote}, sigma ${run().sigma}, n ${number(n())}`;
+  };
   fill($("family"), [...new Set(known.runs.map((one) => one.family))].map((one) => [one, one]));
   $("sigma").value = 0;
   $("n").max = known.steps.length - 1;
   $("n").value = known.steps.indexOf(10_000);
   showSigma();
   showN();
+  showInShort();
+  $("settings").open = !matchMedia("(max-width: 820px)").matches; // a phone has room for the certificate instead
   $("sigma").addEventListener("input", showSigma);
   $("n").addEventListener("input", showN);
   $("family").addEventListener("change", () => {
     $("sigma").value = 0;
     showSigma();
   });
-  for (const id of ["family", "vote", "sigma", "n"]) $(id).addEventListener("change", certify);
+  $("settings").addEventListener("change", () => {
+    showInShort();
+    if (pixels) certify();
+    else reset(n());
+  });
   $("again").addEventListener("click", certify);
   $("stop").addEventListener("click", () => send({ type: "stop", job }));
 }
@@ -81,7 +91,6 @@ const isSampling = () => !$("stop").disabled;
 const sampling = (is) => { $("stop").disabled = !is; };
 
 function certify() {
-  if (!pixels) return;
   job++;
   reset(n());
   complain();

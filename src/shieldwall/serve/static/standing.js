@@ -3,9 +3,10 @@
 import { $, downTo3, known, number } from "./common.js";
 
 const MOST_BARS = 12;
+const TICK_WIDTH = 50;
 const NORMS = { l1: "L1", l2: "L2", linf: "Linf" };
 
-let plan = null; // what the server said when it started: n, alpha, limit, norm
+let plan = null; // what the server said when it started: n, alpha, limit, norm, is_by_member
 let points = []; // [draws, radius]
 
 export function reset(n) {
@@ -17,8 +18,8 @@ export function reset(n) {
   $("answer").className = $("radius").className = "unsure";
   $("draws").textContent = "0";
   $("progress").value = 0;
-  $("samples").replaceChildren();
-  say("Nothing is sampled yet.", "");
+  $("samples").replaceChildren(...Array.from({ length: known.samples }, emptyPlace));
+  say("Nothing is sampled yet: give an image.", "");
   showVotes(known.classes.map(() => 0), -1, 0);
   drawCurve(n);
 }
@@ -30,17 +31,34 @@ export function say(meaning, summary = meaning) {
 
 export function begin(started) {
   plan = started;
-  $("samples").replaceChildren(...started.samples.map((sample, k) => {
-    const item = document.createElement("li");
-    const image = new Image();
-    image.src = sample.image;
-    image.alt = `Noisy copy ${k + 1}, voted`;
-    const vote = document.createElement("span");
-    vote.textContent = known.classes[sample.label];
-    item.append(image, vote);
-    return item;
-  }));
+  $("votes-title").textContent = plan.is_by_member ? "Votes, the most by any member" : "Votes";
+  $("samples-title").textContent = plan.is_by_member ? "Noisy copies and every member's vote" : "Noisy copies and their votes";
+  $("samples").replaceChildren(...started.samples.map(noisyCopy));
   drawCurve(plan.n);
+}
+
+function emptyPlace() {
+  const item = document.createElement("li");
+  item.ariaHidden = "true";
+  const place = document.createElement("div");
+  place.className = "place";
+  item.append(place);
+  return item;
+}
+
+function noisyCopy({ image, labels }, k) {
+  const item = document.createElement("li");
+  const copy = new Image();
+  copy.src = image;
+  copy.className = "place";
+  copy.alt = `Noisy copy ${k + 1}, voted`;
+  item.append(copy);
+  for (const label of labels) {
+    const vote = document.createElement("span");
+    vote.textContent = known.classes[label];
+    item.append(vote, " ");
+  }
+  return item;
 }
 
 export function show({ draws, counts, chosen, label, radius, curve }, isOver) {
@@ -54,9 +72,12 @@ export function show({ draws, counts, chosen, label, radius, curve }, isOver) {
   $("draws").textContent = number(draws);
   $("progress").value = draws / plan.n;
   const confidence = `${+(100 * (1 - plan.alpha)).toPrecision(6)}%`;
+  const missing = plan.is_by_member
+    ? "its shares with the surest and the least sure member are not shown to add up to more than 100%"
+    : "it is not shown to be returned more than half of the time";
   const meaning = isCertified
     ? `With probability at least ${confidence}, no change of the image below ${shown} (${NORMS[plan.norm]}) changes the smoothed answer, ${name}.`
-    : `Nothing is certified${isOver ? "" : " yet"}: ${name} seemed likeliest, but is not shown to be returned more than half of the time.`;
+    : `Nothing is certified${isOver ? "" : " yet"}: ${name} seemed likeliest, but ${missing}.`;
   const result = isCertified ? `Prediction ${name}, certified radius ${shown}.` : "The certificate abstains.";
   const ended = `${draws === plan.n ? "Done" : "Stopped"} after ${number(draws)} draws. ${result} ${meaning}`;
   say(meaning, isOver ? ended : $("summary").textContent);
@@ -94,19 +115,26 @@ function part(name, attributes, text = "") {
   return made;
 }
 
+// Powers of ten and n, but for a power whose label would run into that of n.
+function ticks(n, x) {
+  const found = [n];
+  for (let draws = 10; draws < n; draws *= 10) if (x(n) - x(draws) > TICK_WIDTH) found.push(draws);
+  return found;
+}
+
 function drawCurve(n, isOver = false) {
-  const [left, right, top, bottom] = [38, 350, 16, 196];
+  const [left, right, top, bottom] = [34, 334, 17, 196];
   const x = (draws) => left + ((right - left) * Math.log10(Math.max(draws, 10) / 10)) / Math.log10(n / 10);
   const y = (radius) => bottom - ((bottom - top) * radius) / (plan?.limit ?? 1);
   const parts = [part("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom })];
-  for (let draws = 10; draws <= n; draws *= 10) {
+  for (const draws of ticks(n, x)) {
     parts.push(part("line", { class: "axis", x1: x(draws), x2: x(draws), y1: bottom, y2: bottom + 4 }));
     parts.push(part("text", { x: x(draws), y: bottom + 17, "text-anchor": "middle" }, number(draws)));
   }
   parts.push(part("text", { x: right, y: bottom + 33, "text-anchor": "end" }, "draws, log scale"));
   if (plan) {
     const power = 10 ** Math.floor(Math.log10(plan.limit));
-    const step = plan.limit < 2 * power ? power / 4 : plan.limit < 5 * power ? power : 2 * power;
+    const step = plan.limit < 2 * power ? power / 4 : plan.limit < 5 * power ? power / 2 : power;
     for (let radius = 0; radius < plan.limit - 0.3 * step; radius += step) {
       parts.push(part("line", { class: "axis", x1: left, x2: right, y1: y(radius), y2: y(radius) }));
       parts.push(part("text", { x: left - 6, y: y(radius) + 4, "text-anchor": "end" }, +radius.toPrecision(3)));
