@@ -29,7 +29,7 @@ that is best at the largest radius.
 
 ## 2. The best over sigma
 
-At each radius the best of the three sigmas, chosen after the fact, as the paper does (tab:mnisttable). Of DRT
+At each radius the best of the three sigmas, chosen after the fact, as the paper does (its Table 1). Of DRT
 the paper also takes the best over weights and learning rates; ours is one run for each sigma. MACER,
 Stability and SWEEN, which stand in the same table, are in section 5.
 
@@ -37,7 +37,7 @@ Stability and SWEEN, which stand in the same table, are in section 5.
 
 ## 3. Average certified radius
 
-tab:acr-mnist. The paper gives one number for MME and WE together, and DRT's without its weights. In bold are
+The paper's Table 7, which has one number for MME and WE together, and DRT's without its weights. In bold are
 differences of more than 1.96 standard deviations of a difference of two means, either side's spread over
 inputs taken to be ours. The last line has the highest ACR published for one network.
 
@@ -47,19 +47,19 @@ inputs taken to be ours. The last line has the highest ACR published for one net
 
 The best over sigma at each radius.
 
-### DRT's two terms (tab:gdlvscml3)
+### DRT's two terms (the paper's Table 12)
 
 {terms}
 
-### Members of DRT's ensembles (tab:singlemodel-mnist)
+### Members of DRT's ensembles (the paper's Table 14)
 
 {members}
 
-### Equal and tuned weights (tab:learn-weights-mnist)
+### Equal and tuned weights (the paper's Table 16)
 
 {weights}
 
-### Other ways to diverse ensembles (tab:adpgal)
+### Other ways to diverse ensembles (the paper's Table 18)
 
 {diversity}
 

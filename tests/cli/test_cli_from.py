@@ -20,6 +20,7 @@ def test_drt_starts_from_trained_members(shieldwall: Shieldwall, trained: Path, 
     assert "random weights" not in done.out
     assert snapshot(trained) == before
     assert yaml.safe_load((out / "recipe.yaml").read_text())["start"] == str(trained)
+    assert (out / "start.yaml").read_text() == (trained / "recipe.yaml").read_text()
     first = json.loads((out / "training.jsonl").read_text().splitlines()[0])
     from_scratch = json.loads((trained / "training.jsonl").read_text().splitlines()[0])
     assert first["cross_entropy"] < from_scratch["cross_entropy"] / 3
@@ -41,6 +42,10 @@ def test_the_starting_weights_are_the_other_run_s(
     out = tmp_path / "still"
     still = ("--set", "schedule.lr=1e-30", "--set", "schedule.epochs=1", "--set", "schedule.weight_decay=0")
     assert shieldwall("train", "smoke", *still, "--from", trained, "--out", out).code == 0
+    again = shieldwall("train", "smoke", *still, "--from", out, "--out", tmp_path / "again")
+    assert again.code == 0, again.err
+    written = yaml.safe_load_all((tmp_path / "again" / "start.yaml").read_text())
+    assert list(written) == [yaml.safe_load((run / "recipe.yaml").read_text()) for run in (out, trained)]
     for k in (1, 2):
         name = f"members/member-{k}.safetensors"
         ours, theirs = load_tensors(out / name)[0], load_tensors(trained / name)[0]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from cli_tools import Shieldwall, refused, snapshot
 
+from shieldwall.results.run import Run
+
 
 @pytest.fixture
 def seeds(run: Path) -> list[Path]:
@@ -56,6 +58,27 @@ def test_without_a_file_the_curves_are_drawn_into_the_run(shieldwall: Shieldwall
     assert (run / "certified-accuracy.png").is_file()
     assert (run / "certified-accuracy.pdf").is_file()
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [["--votes", "we"], ["again"]])
+def test_what_is_not_all_of_one_run_is_drawn_elsewhere(
+    shieldwall: Shieldwall, run: Path, options: list[str]
+) -> None:
+    shutil.copytree(run, "again")
+    assert shieldwall("report", run, *options).code == 0
+    assert Path("certified-accuracy.png").is_file()
+    assert not [*run.glob("*.png"), *run.glob("*.pdf")]
+
+
+def test_a_pretrained_name_is_its_certified_copy(shieldwall: Shieldwall, run: Path) -> None:
+    name = "mnist-drt-0.5"
+    refused(shieldwall("report", name), f"not certified yet; first run `shieldwall certify {name}`")
+    assert not Path("runs").exists()
+    Run(name)  # as every verb that needs its weights copies it
+    shutil.copytree(run / "certificates", Path("runs") / name / "certificates")
+    done = shieldwall("report", name, "--table", "t.md")
+    assert done.code == 0, done.err
+    assert "mnist-drt-0.5 WE" in done.out
 
 
 def test_intervals(shieldwall: Shieldwall, run: Path) -> None:
@@ -118,3 +141,6 @@ def test_a_page(shieldwall: Shieldwall, run: Path) -> None:
     assert done.out.endswith("page: out.html\n")
     assert Path("out.html").read_text().lstrip().lower().startswith("<!doctype html>")
     assert not (run / "certified-accuracy.png").exists()
+    assert "smoke MME" in Path("out.html").read_text()
+    assert shieldwall("report", run, "--html", "out.html", "--votes", "we").code == 0
+    assert "smoke MME" not in Path("out.html").read_text()

@@ -12,6 +12,9 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from PIL import Image
 
 from shieldwall.errors import UserError
 from shieldwall.report import curve, plot_certified_accuracy
@@ -28,6 +31,10 @@ KINDS = ("png", "pdf", "svg")
 def family(log: Log, run: str, members: int = 3) -> list[Log]:
     votes = [*(f"member-{k + 1}" for k in range(members)), "we", "mme"]
     return [replace(log, run=run, vote=vote, title=f"{run} {vote}") for vote in votes]
+
+
+def title(figure: Figure) -> str:
+    return figure.axes[0].get_legend().get_title().get_text()
 
 
 def test_same_bytes_each_time_and_no_global_state(tmp_path: Path, worked: Log) -> None:
@@ -102,15 +109,35 @@ def test_a_band_of_intervals_holds_the_curve(worked: Log) -> None:
     assert shaded.get_paths()[0].vertices[:, 1].max() == high.max()
 
 
-def test_members_beside_an_ensemble_have_no_band(worked: Log) -> None:
-    assert len(draw(family(worked, "r"), intervals=True).axes[0].collections) == 2
-    assert len(draw(family(worked, "r")[:3], intervals=True).axes[0].collections) == 3
+def test_every_curve_of_one_run_has_its_band(worked: Log) -> None:
+    assert len(draw(family(worked, "r"), intervals=True).axes[0].collections) == 5
+    assert title(draw(family(worked, "r"), intervals=True)) == "r\nbands: 95% intervals"
+    assert title(draw(family(worked, "r"))) == "r"
+
+
+def test_of_several_runs_only_the_ensembles_have_one_and_the_legend_says_so(worked: Log) -> None:
+    logs = [*family(worked, "a"), *family(worked, "b")]
+    figure = draw(logs, intervals=True)
+    assert len(figure.axes[0].collections) == 4
+    assert title(figure) == "bands: 95% intervals, not of members"
+    members = [log for log in logs if log.is_member]
+    assert len(draw(members, intervals=True).axes[0].collections) == 6
+    assert title(draw(members, intervals=True)) == "bands: 95% intervals"
+
+
+def test_the_more_bands_the_fainter(worked: Log) -> None:
+    def alpha(runs: str) -> float:
+        logs = [log for run in runs for log in family(worked, run, members=0)]
+        return float(draw(logs, intervals=True).axes[0].collections[0].get_alpha())
+
+    assert alpha("a") > alpha("ab") > alpha("abc") >= alpha("abcdefghi") > 0.05
 
 
 def test_what_all_curves_combine_is_said_once(worked: Log) -> None:
     rows = [Row(f"digits {vote}", "digits", ((worked, worked),)) for vote in ("WE", "MME")]
     legend = draw(rows).axes[0].get_legend()
-    assert legend.get_title().get_text() == "digits (2 seeds)"
+    assert title(draw(rows)) == "digits (2 seeds)\nbands: ± standard deviation over seeds"
+    assert title(draw(rows, intervals=True)) == "digits (2 seeds)\nbands: 95% intervals"
     assert [text.get_text() for text in legend.get_texts()] == ["WE", "MME"]
 
 
@@ -206,6 +233,39 @@ def test_several_runs_have_a_colour_each(worked: Log) -> None:
     first, second = ({look["color"] for look in half} for half in (looks[:5], looks[5:]))
     assert len(first) == len(second) == 1
     assert first != second
+
+
+@pytest.mark.parametrize("runs", ["a", "ab", "abcdefg"])
+def test_votes_with_one_curve_are_both_seen(worked: Log, runs: str) -> None:
+    """WE and MME of each run lie on each other, each run further out than the one before."""
+    logs = [
+        replace(log, radius=worked.radius + k) for k, run in enumerate(runs) for log in family(worked, run, 0)
+    ]
+    figure = draw(logs)
+    figure.axes[0].get_legend().remove()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3].reshape(-1, 3)
+    for look in styles(logs):
+        alpha = look.get("alpha", 1.0)
+        colour = [255 * (alpha * part + 1 - alpha) for part in to_rgb(look["color"])]
+        assert (np.abs(pixels - colour).max(axis=1) <= 2).sum() > 50
+
+
+def description(path: Path) -> str:
+    with Image.open(path) as image:
+        return str(image.info["Description"])
+
+
+def test_the_file_says_how_it_was_made(tmp_path: Path, worked: Log) -> None:
+    said = "certified accuracy in %, by L2 radius; 6 inputs, n = 1,000, alpha = 0.001, sigma = 0.25"
+    paths = [tmp_path / f"f.{kind}" for kind in KINDS]
+    plot_certified_accuracy([worked], paths)
+    assert description(paths[0]) == said
+    assert f"/Subject ({said})".encode() in paths[1].read_bytes()
+    assert f"<dc:description>{said}</dc:description>" in paths[2].read_text()
+    plot_certified_accuracy([worked], paths[0], intervals=True)
+    assert description(paths[0]).startswith(f"{said}; bands: the 95% interval over inputs")
 
 
 @pytest.mark.parametrize(

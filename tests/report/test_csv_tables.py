@@ -1,4 +1,4 @@
-"""CSV: every log at every radius, full precision, intervals, and rows that show several as one."""
+"""CSV: every row of the table at every radius, once, at full precision, with intervals."""
 
 import csv
 from collections.abc import Callable
@@ -37,10 +37,10 @@ def test_one_log(worked: Log) -> None:
         repr(float(high[0])),
     )
     assert float(last["acr"]) == pytest.approx(1.9 / 6)
-    assert {name: last[name] for name in COLUMNS[:12]} == {
-        "kind": "log", "run": 'a, "b"', "vote": "we", "sigma": "0.25", "noise": "gaussian(0.25)",
-        "norm": "l2", "n": "1000", "alpha": "0.001", "precision": "float32", "bound": "one-sided",
-        "inputs": "6", "seeds": "1",
+    assert {name: last[name] for name in COLUMNS[:13]} == {
+        "kind": "log", "run": 'a, "b"', "vote": "we", "sigma": "0.25", "sigmas": "0.25",
+        "noise": "gaussian(0.25)", "norm": "l2", "n": "1000", "alpha": "0.001", "precision": "float32",
+        "bound": "one-sided", "inputs": "6", "seeds": "1",
     }  # fmt: skip
     assert (last["interval"], last["deviation"], last["acr_deviation"]) == ("clopper-pearson", "", "")
     assert float(last["abstained"]) == 1 / 6
@@ -52,7 +52,7 @@ def test_what_a_log_does_not_say_is_empty(worked: Log) -> None:
     assert [line[name] for name in ("sigma", "noise", "n", "alpha", "precision", "bound")] == [""] * 6
 
 
-def test_logs_first_then_what_is_shown_as_one(tmp_path: Path, write_run: Write) -> None:
+def test_what_is_shown_as_one_is_there_once(tmp_path: Path, write_run: Write) -> None:
     for sigma in (0.25, 0.5):
         for seed in range(2):
             lines = WORKED if seed else [(0, 0, 0, "0.75"), *WORKED[1:]]
@@ -60,17 +60,31 @@ def test_logs_first_then_what_is_shown_as_one(tmp_path: Path, write_run: Write) 
             write_run(folder, f"digits-{sigma}", ["we"], lines, sigma=sigma, seed=seed)
     rows = average_over_seeds(read_logs(sorted(tmp_path.iterdir())))
     lines = read(as_csv(rows, [0.75]))
-    assert [line["kind"] for line in lines] == ["log"] * 8 + ["seeds"] * 4
-    seeds = lines[9]
-    assert (seeds["run"], seeds["seeds"], seeds["interval"]) == ("digits-0.25", "2", "student-t")
+    assert [line["kind"] for line in lines] == ["seeds"] * 4
+    seeds = lines[1]
+    assert (seeds["run"], seeds["seeds"], seeds["interval"]) == (
+        "digits-0.25",
+        "2",
+        "clopper-pearson and student-t",
+    )
     assert float(seeds["certified_accuracy"]) == pytest.approx(3 / 12)
     assert float(seeds["deviation"]) == pytest.approx(1 / 6 / 2**0.5)
 
     best = read(as_csv(envelopes(rows), [0.75]))
-    assert [line["kind"] for line in best] == ["log"] * 8 + ["envelope"] * 2
-    assert best[-1]["sigma"] == "0.25 0.5"
-    assert best[-1]["interval"] == "student-t all sigmas at once"
+    assert [line["kind"] for line in best] == ["envelope"] * 2
+    assert (best[-1]["sigma"], best[-1]["sigmas"]) == ("", "0.25 0.5")
+    assert best[-1]["interval"] == "clopper-pearson and student-t all sigmas at once"
     assert (best[-1]["acr"], best[-1]["abstained"], best[-1]["noise"]) == ("", "", "")
+
+
+def test_a_row_beside_an_envelope_keeps_sigma_a_number(tmp_path: Path, write_run: Write) -> None:
+    for name, sigma in (("digits-0.25", 0.25), ("digits-0.5", 0.5), ("letters-0.5", 0.5)):
+        write_run(tmp_path / name, name, ["we"], sigma=sigma)
+    lines = read(as_csv(envelopes(average_over_seeds(read_logs(sorted(tmp_path.iterdir())))), [0.5]))
+    assert [(line["kind"], line["run"], line["sigma"], line["sigmas"]) for line in lines[::2]] == [
+        ("envelope", "digits", "", "0.25 0.5"),
+        ("log", "letters-0.5", "0.5", "0.5"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["t.tex", "t.md", "t.csv", "T.CSV"])

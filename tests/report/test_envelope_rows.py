@@ -137,6 +137,20 @@ def test_nothing_to_take_together(two_sigmas: list[Row]) -> None:
         envelopes(two_sigmas[:2])
 
 
+def test_unequal_numbers_of_seeds_are_refused(tmp_path: Path, write_run: Write) -> None:
+    """No one number of seeds, deviation or kind of interval would be true of such a row."""
+    for sigma, seed in ((0.25, 0), (0.25, 1), (0.25, 2), (0.5, 0), (1.0, 0), (1.0, 1)):
+        folder = tmp_path / f"{sigma}-{seed}"
+        write_run(folder, f"mnist-gaussian-{sigma}", ["we"], sigma=sigma, seed=seed)
+    rows = average_over_seeds(read_logs(sorted(tmp_path.iterdir())))
+    with pytest.raises(UserError) as refusal:
+        envelopes(rows)
+    assert str(refusal.value) == (
+        "mnist-gaussian WE: an envelope takes as many seeds at each sigma, but there are 3 at sigma 0.25, "
+        "1 at sigma 0.5 and 2 at sigma 1; give as many runs at each"
+    )
+
+
 def test_its_interval_holds_for_both_sigmas_at_once(two_sigmas: list[Row]) -> None:
     row = envelopes(two_sigmas)[0]
     low, high = accuracy_interval(row, [0.0])

@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from shieldwall.report.latex import as_latex, escaped
 from shieldwall.report.rows import Row
+from shieldwall.report.table_files import write_table
 from shieldwall.results.logs import Log
 
 
@@ -40,9 +42,9 @@ def test_to_the_letter(pair: list[Log]) -> None:
     assert text == (
         "% needs \\usepackage{booktabs}\n"
         "\\begin{table}\n\\centering\n"
-        "\\caption{Certified accuracy in \\%, by L2 radius. "
-        "6 inputs, n = 1,000, alpha = 0.001, sigma = 0.25.}\n"
-        "\\label{tab:certified-accuracy}\n"
+        "\\caption{Certified accuracy in \\%, by $\\ell_2$ radius. "
+        "6 inputs, $n = 1{,}000$, $\\alpha = 0.001$, $\\sigma = 0.25$.}\n"
+        "\\label{tab:certified-accuracy}\n\\smallskip\n"
         "\\begin{tabular}{lrrrrr}\n\\toprule\n"
         "& clean &  &  & abst. & \\\\\n"
         "& 0.00 & 0.50 & ACR & \\% & inputs \\\\\n"
@@ -60,6 +62,8 @@ def test_intervals_stand_below_their_numbers(pair: list[Log]) -> None:
     assert structure(text) == [6] * 6
     assert r"& {\scriptsize [22.3, 95.7]} & {\scriptsize [4.3, 77.7]} &" in text
     assert "In brackets: the 95\\% interval over inputs" in text
+    assert text.count("\\addlinespace") == 2
+    assert as_latex([pair[0], pair[0]], intervals=True).count("\\addlinespace") == 1
 
 
 def test_deviations_follow_their_numbers(worked: Log) -> None:
@@ -77,6 +81,40 @@ def test_any_title_is_printed_as_it_is(worked: Log, title: str) -> None:
     logs = [replace(worked, title=title), replace(worked, title="b", run="b", radius=np.zeros(6))]
     for intervals in (False, True):
         assert set(structure(as_latex(logs, [0.5], intervals=intervals))) == {6}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"norm": "linf"}, r"by $\ell_\infty$ radius. 6 inputs"),
+        ({"norm": "l1"}, r"by $\ell_1$ radius. 6 inputs"),
+        ({"alpha": 5e-6}, r", $\alpha = 5 \cdot 10^{-6}$, "),
+        ({"n": 12}, ", $n = 12$, "),
+        ({"most_draws": 100_000, "bound": "sequential"}, "6 inputs, $n$ up to 100,000, "),
+    ],
+)
+def test_symbols_are_mathematics(worked: Log, changed: dict[str, object], said: str) -> None:
+    text = as_latex([replace(worked, title="n = 5, sigma", **changed)])
+    assert said in text
+    assert "\nn = 5, sigma &" in text
+    structure(text)
+
+
+def test_what_is_averaged_and_best_has_symbols_too(worked: Log) -> None:
+    wide = replace(worked, sigma=0.5)
+    text = as_latex([Row("digits WE", "digits", ((worked,), (wide,)))], intervals=True)
+    assert r"Best $\sigma$: at each radius the best of $\sigma$ 0.25, 0.5, chosen on these inputs;" in text
+    assert "Student's $t$" in text
+    structure(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("main.tex", "main"), ("by_sigma-0.25.tex", "by_sigma-0.25"), ("50% {of} #1~.tex", "50-of-1-")],
+)
+def test_each_file_has_its_label(tmp_path: Path, worked: Log, name: str, label: str) -> None:
+    write_table([worked], tmp_path / name)
+    assert f"}}\n\\label{{tab:{label}}}\n" in (tmp_path / name).read_text()
 
 
 def test_escapes() -> None:

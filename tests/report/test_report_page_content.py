@@ -16,7 +16,7 @@ from shieldwall.data import Dataset
 from shieldwall.data.dataset import ResidentSplit
 from shieldwall.errors import UserError
 from shieldwall.report.page import gallery, write_page
-from shieldwall.report.page.curves import grid, starts_hidden
+from shieldwall.report.page.curves import starts_hidden
 from shieldwall.report.page.entries import choices, entries
 from shieldwall.report.page.envelope import envelopes
 from shieldwall.report.page.extras import read_extras
@@ -107,7 +107,8 @@ def test_the_papers_numbers_stand_beside_ours_with_the_difference(mnist: list[Pa
     Ours at sigma 0.25: 19 of 20 inputs at radius 0, and 15 with radius k/20 >= 0.25. The best over sigma at
     radius 1.0 is 8 of 20, all of them certified at sigma 1.
     """
-    _, rows = written(mnist, tmp_path)
+    middle = write_run(tmp_path / "0.5", "mnist-gaussian-0.5", {"we": [0.0] * 20})
+    _, rows = written([*mnist, middle], tmp_path)
     heading, *beside = rows["paper"]
     at = {text.split()[-1]: place for place, text in enumerate(heading)}
     titles = [row[0] for row in beside]
@@ -117,13 +118,13 @@ def test_the_papers_numbers_stand_beside_ours_with_the_difference(mnist: list[Pa
         assert titles[start + 1 : start + 4] == ["ours", "paper", "difference"]
         return [beside[start + k][at[radius]] for k in (1, 2, 3)]
 
-    at_sigma = f"mnist-gaussian-0.25 WE beside WE (Gaussian); {SIGMA} 0.25; tab:bigtablemnist0.25"
+    at_sigma = f"mnist-gaussian-0.25 WE beside WE (Gaussian); {SIGMA} 0.25; Table 4"
     assert column(at_sigma, "0.00") == ["95.0", "99.2", "\N{MINUS SIGN}4.2"]
     assert column(at_sigma, "0.25") == ["75.0", "98.4", "\N{MINUS SIGN}23.4"]
     assert column(at_sigma, "2.50") == ["0.0", "\N{EN DASH}", "\N{EN DASH}"]
     assert column(at_sigma, "ACR")[0] == "0.475"
 
-    best = f"mnist-gaussian WE, best of {SIGMA} 0.25, 1 beside WE (Gaussian); tab:mnisttable"
+    best = f"mnist-gaussian WE, best of {SIGMA} 0.25, 0.5, 1 beside WE (Gaussian); Table 1"
     theirs = envelope_counterpart(recipes.get("mnist-gaussian-0.25"), "we")
     assert theirs is not None
     assert column(best, "1.00")[:2] == ["40.0", f"{theirs.accuracy[1.0]:.1f}"]
@@ -185,7 +186,9 @@ def test_methods_are_recipes_without_sigma_told_apart_by_seed_or_folder(tmp_path
     other = run("other", "0.25", seed=1)
     assert methods(small, large, other) == ["digits-drt, seed 0", "digits-drt, seed 1"]
     again = run("again", "0.25")
-    assert methods(small, again) == ["digits-drt-0.25 (small)", "digits-drt-0.25 (again)"]
+    twins = ["digits-drt-0.25 (small)", "digits-drt-0.25 (again)"]
+    assert methods(small, again) == twins
+    assert methods(small, again, large, run("larger", "0.5")) == [*twins, "digits-drt"]
 
 
 def test_members_start_hidden_only_among_many_curves(tmp_path: Path) -> None:
@@ -206,10 +209,10 @@ def test_curves_hold_the_exact_accuracy_at_every_radius_of_the_grid(
     page, _ = written(mnist, tmp_path)
     data = data_of(page)
     logs = read_logs(mnist)
-    at = grid(entries(logs))
-    assert (data["step"], at.count <= 320, at.radii[-1] > 2.4) == (at.step, True, True)
+    radii = data["radii"]
+    assert (radii[0], len(radii) <= 540, radii[-1] > 2.4) == (0, True, True)
     for curve, log in zip(data["curves"], logs, strict=False):
-        exact = [100 * np.mean(log.correct & (log.radius >= at.at(k))) for k in range(len(curve["accuracy"]))]
+        exact = [100 * np.mean(log.correct & (log.radius >= r)) for r in radii[: len(curve["accuracy"])]]
         assert curve["accuracy"] == pytest.approx(exact)
         assert curve["accuracy"][-1] == 0
 

@@ -50,12 +50,12 @@ def test_terminal(pair: list[Log]) -> None:
 
 
 def test_markdown(pair: list[Log]) -> None:
-    pair[0] = replace(pair[0], title="a|b")
+    pair[0] = replace(pair[0], title="a|b $c$")
     assert as_markdown(pair, [0.3, 0.03125]) == (
         "certified accuracy in %, by L2 radius\n\n"
         "|  | clean 0.00 | 0.0312 | 0.30 | ACR | abst. % | inputs |\n"
         "| :-- | --: | --: | --: | --: | --: | --: |\n"
-        "| a\\|b | **66.7** | **66.7** | 33.3 | **0.317** | 16.7 | 6 |\n"
+        "| a\\|b \\$c\\$ | **66.7** | **66.7** | 33.3 | **0.317** | 16.7 | 6 |\n"
         "| digits [MME] | 50.0 | 50.0 | **50.0** | 0.267 | 0.0 | 6 |\n\n"
         "6 inputs, n = 1,000, alpha = 0.001, sigma = 0.25\n"
     )

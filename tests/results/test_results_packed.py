@@ -18,6 +18,7 @@ from shieldwall.results.packed import as_folder, pack, unpacked
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\tvote\n"
 KEPT = {
     "recipe.yaml": "name: digits\n",
+    "start.yaml": "name: digits before\n",
     "environment.json": '{"train": {}}\n',
     "training.jsonl": '{"epoch": 1}\n',
     "weights.yaml": "sween: [0.5, 0.5]\n",

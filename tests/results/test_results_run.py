@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from torch import nn
 
 from shieldwall import recipes
 from shieldwall.errors import UserError
+from shieldwall.loading import load
 from shieldwall.recipes import difference
 from shieldwall.results import environment
+from shieldwall.results.packed import pack
 from shieldwall.results.run import Run
 
 SMOKE = recipes.get("smoke")
@@ -52,6 +55,18 @@ def test_a_full_folder_may_not(tmp_path: Path):
     with pytest.raises(UserError, match="exists and is not a run folder"):
         Run.create(tmp_path, SMOKE)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("opened", [Run, load])
+def test_a_packed_run_is_said_to_have_no_weights(run: Run, tmp_path: Path, opened: Callable[[Path], object]):
+    pack(run.path, tmp_path / "run.tar.xz")
+    with pytest.raises(
+        UserError, match=r"run\.tar\.xz is a packed run, which has no weights; give the folder of a"
+    ):
+        opened(tmp_path / "run.tar.xz")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UserError, match=r"notes\.txt is not a run folder: it is a file"):
+        opened(tmp_path / "notes.txt")
 
 
 def test_members_are_trained_once_all_are_saved(run: Run):

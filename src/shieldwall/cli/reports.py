@@ -1,21 +1,18 @@
 """`report`: what was certified, shown."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shieldwall.cli.options import DataDir, console, numbers
-
-if TYPE_CHECKING:
-    from shieldwall.results.logs import Log
 
 
 def report_command(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Run folders, packed runs, certificate folders, or tab-separated logs of other tools."
+            help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs."
         ),
     ],
     radii: Annotated[str, typer.Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
@@ -38,9 +35,11 @@ def report_command(
 ) -> None:
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
 
-    Runs whose recipes differ only by seed are averaged. The curves are drawn into the first run folder, or
-    into this one where a file was given, unless a file to write is named.
+    Runs whose recipes differ only by seed are averaged, but on a page, which has every run and envelope.
+    Unless a file to write is named, the curves are drawn into the run folder, where all of one run is shown,
+    and else into this one.
     """
+    from shieldwall.report.chosen import of_votes
     from shieldwall.report.envelopes import envelopes
     from shieldwall.report.figure_files import check_figure_path
     from shieldwall.report.plots import plot_certified_accuracy
@@ -54,7 +53,9 @@ def report_command(
         check_table_path(path)
     for path in plot or ():
         check_figure_path(path)
-    rows = average_over_seeds(_of_votes(read_logs(runs), votes))
+    wanted = [name.strip() for name in votes.split(",") if name.strip()]
+    runs = [_at_hand(path) for path in runs]
+    rows = average_over_seeds(of_votes(read_logs(runs), wanted))
     shown = envelopes(rows) if envelope else rows
     console.print(drawn(shown, at, intervals=intervals), crop=False)
     for path in table or ():
@@ -62,7 +63,7 @@ def report_command(
         console.print(f"table: {path}", soft_wrap=True)
     plots = plot or []
     if not (table or plot or html):
-        home = runs[0] if runs[0].is_dir() else Path()
+        home = runs[0] if len(runs) == 1 and runs[0].is_dir() and not (wanted or envelope) else Path()
         plots = [home / "certified-accuracy.png", home / "certified-accuracy.pdf"]
     if plots:
         plot_certified_accuracy(shown, plots, intervals=intervals)
@@ -70,16 +71,17 @@ def report_command(
     if html is not None:
         from shieldwall.report.page import write_page
 
-        write_page(runs, html, data_dir=data_dir, radii=at)
+        write_page(runs, html, data_dir=data_dir, radii=at, votes=wanted)
         console.print(f"page: {html}", soft_wrap=True)
 
 
-def _of_votes(logs: "list[Log]", votes: str) -> "list[Log]":
-    """The logs of these votes, in the order of the table."""
-    from shieldwall.errors import unknown
+def _at_hand(path: Path) -> Path:
+    """`path`, or the copy of what is pretrained under this name: certificates come with none."""
+    from shieldwall import pretrained
+    from shieldwall.errors import UserError
 
-    wanted = {name.strip() for name in votes.split(",") if name.strip()}
-    known = {log.vote for log in logs}
-    for name in sorted(wanted - known):
-        raise unknown("vote", name, known)
-    return [log for log in logs if not wanted or log.vote in wanted]
+    if path.exists() or str(path) not in pretrained.names():
+        return path
+    if not (pretrained.COPIES / path).exists():
+        raise UserError(f"{path} is pretrained and not certified yet; first run `shieldwall certify {path}`")
+    return pretrained.at_hand(path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shieldwall.errors import UserError
+from shieldwall.report.comparable import what_differs
 from shieldwall.report.estimates import (
     abstentions,
     accuracy,
@@ -53,9 +54,10 @@ def columns(
     """The columns after the title; that of radius 0 comes first and is headed "clean".
 
     `intervals` adds to each number the interval at 95%, instead of the deviation over seeds. A column that
-    would be empty is left out.
+    would be empty is left out. Nothing is stressed where the rows do not compare.
     """
     rows, at = as_rows(shown), table_radii(shown, radii)
+    compare = not what_differs(logs_of(shown))
     accuracies = np.array([accuracy(row, at) for row in rows])
     margins = [_margins_by_radius(row, at, intervals) for row in rows]
     found = [
@@ -64,10 +66,11 @@ def columns(
                 ("" if r else "clean", _radius(r)),
                 [_percent(value) for value in accuracies[:, k]],
                 [margin[k] for margin in margins],
+                compare,
             )
             for k, r in enumerate(at)
         ),
-        _average_radii(rows, intervals),
+        _average_radii(rows, intervals, compare),
         _plain(("abst.", "%"), ["" if (a := abstentions(row)) is None else _percent(a) for row in rows]),
         _plain(("", "inputs"), [_inputs(row) for row in rows]),
     ]
@@ -82,7 +85,7 @@ def _margins_by_radius(row: Row, radii: list[float], intervals: bool) -> list[st
     return [""] * len(radii) if spread is None else [f"{PLUS_MINUS} {_percent(one)}" for one in spread]
 
 
-def _average_radii(rows: Sequence[Row], intervals: bool) -> Column:
+def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Column:
     """Three decimals, or as many as three digits of the largest take."""
     found = [average_radius(row) for row in rows]
     largest = max((one.value for one in found if one is not None), default=0.0)
@@ -96,18 +99,18 @@ def _average_radii(rows: Sequence[Row], intervals: bool) -> Column:
             margins.append(f"{PLUS_MINUS} {one.deviation:.{decimals}f}")
         else:
             margins.append("")
-    return _ranked(("", "ACR"), cells, margins)
+    return _ranked(("", "ACR"), cells, margins, compare)
 
 
 def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
     return Column(heading, cells, [False] * len(cells), [""] * len(cells))
 
 
-def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str]) -> Column:
-    """Stresses the highest as shown, unless all are equal: then there is nothing to stress."""
+def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], compare: bool) -> Column:
+    """Stresses the highest as shown, if they compare, and unless all are equal."""
     numbers = {cell for cell in cells if cell}
-    top = max(numbers, key=float, default="")
-    return Column(heading, cells, [cell == top and len(numbers) > 1 for cell in cells], margins)
+    top = max(numbers, key=float, default="") if compare and len(numbers) > 1 else None
+    return Column(heading, cells, [cell == top for cell in cells], margins)
 
 
 def _inputs(row: Row) -> str:

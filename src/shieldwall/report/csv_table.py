@@ -1,8 +1,12 @@
-"""Results as tidy CSV: a line for each log and radius, numbers at full precision.
+"""Results as tidy CSV: a line for each row of the table and each radius, numbers at full precision.
 
-`kind` is `log` for a certification log as it was read. Below these come the rows that show several as one:
-`seeds`, averaged over runs that differ only by seed, and `envelope`, the best sigma at each radius. Fractions
-are in [0, 1]; `low` and `high` end the 95% interval that `interval` names; `deviation` is over seeds.
+Every row is there once, so that nothing is counted twice when lines are grouped: runs that are averaged or
+shown as an envelope have no lines of their own; a file of each run has them. `kind` says what a row is: `log`
+for one certification log, `seeds` for the mean over runs that differ only by seed, `envelope` for the best
+sigma at each radius. `sigma` is a number, empty for an envelope; `sigmas` are all of the row's, with spaces
+between. `seeds` counts those at each sigma. Fractions are in [0, 1]. `low` and `high` end the 95% interval
+that `interval` names; `deviation` is over seeds, empty for one. `acr` and `abstained` are of the whole row,
+the same in each of its lines. What a log does not say, or the logs of a row do not share, is empty.
 """
 
 import csv
@@ -19,12 +23,12 @@ from shieldwall.report.estimates import (
     accuracy_interval,
     average_radius,
 )
-from shieldwall.report.rows import Row, as_rows, logs_of
+from shieldwall.report.rows import Row, as_rows
 from shieldwall.results.logs import Log
 
 COLUMNS = (
-    "kind", "run", "vote", "sigma", "noise", "norm", "n", "alpha", "precision", "bound", "inputs", "seeds",
-    "radius", "certified_accuracy", "low", "high", "interval", "deviation",
+    "kind", "run", "vote", "sigma", "sigmas", "noise", "norm", "n", "alpha", "precision", "bound", "inputs",
+    "seeds", "radius", "certified_accuracy", "low", "high", "interval", "deviation",
     "acr", "acr_low", "acr_high", "acr_deviation", "abstained",
 )  # fmt: skip
 _Cell = str | int | float | None
@@ -36,8 +40,7 @@ def as_csv(shown: Sequence[Log | Row], radii: Sequence[float] | None = None) -> 
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    combined = [row for row in as_rows(shown) if len(row.logs) > 1]
-    for row in [*as_rows(logs_of(shown)), *combined]:
+    for row in as_rows(shown):
         writer.writerows(map(_text, line) for line in _lines(row, at))
     return text.getvalue()
 
@@ -49,12 +52,13 @@ def _lines(row: Row, radii: list[float]) -> list[list[_Cell]]:
         "envelope" if row.is_envelope else "seeds" if row.seeds > 1 else "log",
         row.run,
         row.vote,
+        _shared(row, "sigma"),
         " ".join(repr(sigma) for sigma in sigmas_of([row])),
         *(_shared(row, name) for name in ("noise", "norm", "n", "alpha", "precision", "bound")),
         len(row.logs[0].idx),
         row.seeds,
     ]
-    kind = "student-t" if row.seeds > 1 else "clopper-pearson"
+    kind = "clopper-pearson and student-t" if row.seeds > 1 else "clopper-pearson"
     kind += " all sigmas at once" if row.is_envelope else ""
     of_run = [acr.value, acr.low, acr.high, acr.deviation] if acr else [None] * 4
     return [

@@ -4,9 +4,10 @@ With A_s,j(r) the certified accuracy of the run at sigma s with seed j, a row sh
 
     A(r) = max over s of mean over j of A_s,j(r)
 
-Its interval is over inputs where there is one seed, and over seeds where there are more. Of K sigmas each has
-an interval at the level 1 - 0.05 / K, so that all hold at once with probability 95%: then the max over s of
-A_s(r) lies between the largest of their lower ends and the largest of their upper ends.
+Its interval is over inputs where there is one seed, and over inputs and seeds where there are more, by the
+formulas of `report.intervals`. Of K sigmas each has an interval at the level 1 - 0.05 / K, so that all hold
+at once with probability 95%: then the max over s of A_s(r) lies between the largest of their lower ends and
+the largest of their upper ends.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shieldwall.report.intervals import LEVEL, Interval, deviation, of_mean, of_proportion
+from shieldwall.report.intervals import LEVEL, Interval, deviation, of_mean_of_runs, of_runs
 from shieldwall.report.rows import Row
 from shieldwall.results.logs import Log
 from shieldwall.results.metrics import (
@@ -63,15 +64,14 @@ class Number:
 
 
 def average_radius(row: Row) -> Number | None:
-    """The ACR, its interval over inputs for one seed and over seeds for more; an envelope has none.
+    """The ACR, its interval over inputs, and over seeds where there are several; an envelope has none.
 
     For no classifier has an envelope's curve, whose area it would be.
     """
     if row.is_envelope:
         return None
     values = np.array([average_certified_radius(log) for log in row.logs])
-    first = row.logs[0]
-    low, high = of_mean(values if len(values) > 1 else first.radius * first.correct)
+    low, high = of_mean_of_runs(np.array([_radii_by_input(log) for log in row.logs]))
     spread = float(deviation(values)) if len(values) > 1 else None
     return Number(float(values.mean()), float(np.maximum(low, 0.0)), float(high), spread)
 
@@ -91,7 +91,10 @@ def _over_seeds(group: Sequence[Log], radii: Sequence[float] | Floats) -> Floats
 
 
 def _interval(group: Sequence[Log], radii: Sequence[float] | Floats, level: float) -> Interval:
-    if len(group) > 1:
-        return of_mean(_over_seeds(group, radii), level)
     inputs = len(group[0].idx)
-    return of_proportion(np.rint(certified_accuracy(group[0], radii) * inputs), inputs, level)
+    return of_runs(np.rint(_over_seeds(group, radii) * inputs), inputs, level)
+
+
+def _radii_by_input(log: Log) -> Floats:
+    """The certified radius of each input, in the order of their numbers, which all runs share."""
+    return np.asarray((log.radius * log.correct)[np.argsort(log.idx)], dtype=np.float64)

@@ -16,6 +16,8 @@ _METADATA: dict[str, dict[str, Any]] = {
     ".pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
     ".svg": {"Date": None, "Creator": None},
 }
+_DESCRIPTION = {".png": "Description", ".pdf": "Subject", ".svg": "Description"}
+"""What each kind of file calls the text that says what it shows."""
 
 
 def check_figure_path(path: Path) -> None:
@@ -24,19 +26,22 @@ def check_figure_path(path: Path) -> None:
         raise UserError(f"{path}: a figure is written as .png, .pdf or .svg, by the file's suffix")
 
 
-def write_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure as PNG, PDF or SVG, by the path's suffix; its folder is made."""
+def write_figure(figure: "Figure", path: Path, about: str | None = None) -> None:
+    """Write a figure as PNG, PDF or SVG, by the path's suffix; its folder is made.
+
+    `about` says how it was made, in the file's metadata.
+    """
     check_figure_path(path)
-    content = _rendered(figure, path.suffix.lower())
+    content = _rendered(figure, path.suffix.lower(), about)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, content)
 
 
-def _rendered(figure: "Figure", suffix: str) -> bytes:
+def _rendered(figure: "Figure", suffix: str, about: str | None) -> bytes:
     from matplotlib import rc_context
 
-    content = BytesIO()
+    content, metadata = BytesIO(), {**_METADATA[suffix], _DESCRIPTION[suffix]: about}
     style = rc_context(
         {
             # TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
@@ -48,5 +53,5 @@ def _rendered(figure: "Figure", suffix: str) -> bytes:
         }
     )
     with style:
-        figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=_METADATA[suffix])
+        figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=metadata)
     return content.getvalue()

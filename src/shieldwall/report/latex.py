@@ -1,9 +1,10 @@
 r"""A results table in LaTeX, for any class with `\usepackage{booktabs}`.
 
-A whole `table` environment to `\input`: what it shows and how it was made are the caption, the best of each
-column is bold, runs are set apart by a little space.
+A whole `table` environment to `\input`: what it shows and how it was made are the caption, with symbols in
+place of their names; the best of each column is bold, runs are set apart by a little space.
 """
 
+import re
 from collections.abc import Sequence
 
 from shieldwall.report.cells import PLUS_MINUS, Column, about, columns
@@ -18,25 +19,41 @@ _ESCAPED = str.maketrans(
         "<": "$<$", ">": "$>$", "|": "$|$", PLUS_MINUS: r"$\pm$", "\n": " ",
     }
 )  # fmt: skip
+_SYMBOLS = {
+    "alpha": r"\alpha", "sigma": r"\sigma", "n": "n", "t": "t",
+    "L1": r"\ell_1", "L2": r"\ell_2", "L-infinity": r"\ell_\infty",
+}  # fmt: skip
+_SYMBOL = re.compile(
+    r"\b(alpha|sigma|n|L1|L2|L-infinity|(?<=Student's )t)\b(?: = ([\d.,]*\d)(?:e([-+]\d+))?)?"
+)
+"""A symbol's name, and its value where it follows."""
 
 
 def as_latex(
-    shown: Sequence[Log | Row], radii: Sequence[float] | None = None, *, intervals: bool = False
+    shown: Sequence[Log | Row],
+    radii: Sequence[float] | None = None,
+    *,
+    intervals: bool = False,
+    label: str = "certified-accuracy",
 ) -> str:
-    """The table in LaTeX; an interval stands in small print below its number."""
+    r"""The table in LaTeX; an interval stands in small print below its number.
+
+    `\ref{tab:LABEL}` refers to it, with hyphens for what no label may hold.
+    """
     caption = [about(shown), *notes(shown, intervals=intervals)]
     found, rows = columns(shown, radii, intervals=intervals), as_rows(shown)
     body: list[str] = []
     for k, (row, title) in enumerate(zip(rows, titles(rows), strict=True)):
-        if k and row.run != rows[k - 1].run:
-            body.append(r"\addlinespace")
+        if k:
+            body += [r"\addlinespace"] * (intervals + (row.run != rows[k - 1].run))
         body += _lines(title, found, k, intervals)
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{' '.join(map(_sentence, caption))}}}",
-        r"\label{tab:certified-accuracy}",
+        rf"\label{{tab:{re.sub('[^A-Za-z0-9.:_-]+', '-', label)}}}",
+        r"\smallskip",
         rf"\begin{{tabular}}{{l{'r' * len(found)}}}",
         r"\toprule",
         *(_line(["", *(escaped(column.heading[k]) for column in found)]) for k in range(2)),
@@ -55,7 +72,17 @@ def escaped(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"{escaped(text[0].upper() + text[1:])}."
+    """With a capital, unless a symbol comes first, and a full stop."""
+    said = _SYMBOL.sub(_symbol, escaped(text))
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def _symbol(found: re.Match[str]) -> str:
+    r"""Set as mathematics: alpha = 1e-05 as $\alpha = 1 \cdot 10^{-5}$."""
+    name, value, power = found.groups()
+    equal = "" if value is None else " = " + value.replace(",", "{,}")
+    times = "" if power is None else rf" \cdot 10^{{{int(power)}}}"
+    return f"${_SYMBOLS[name]}{equal}{times}$"
 
 
 def _lines(title: str, found: Sequence[Column], k: int, intervals: bool) -> list[str]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from shieldwall.report.comparable import what_differs
 from shieldwall.report.envelopes import sigmas_of
-from shieldwall.report.recipes_of_logs import inputs_of
 from shieldwall.report.rows import Row, as_rows
 from shieldwall.results.logs import Log
 
@@ -22,8 +22,11 @@ def notes(shown: Sequence[Log | Row], *, intervals: bool = False) -> list[str]:
     rows = as_rows(shown)
     logs = [log for row in rows for log in row.logs]
     said = [", ".join(shared for fact in _FACTS if (shared := _shared([fact(log) for log in logs])))]
-    if len({inputs_of(log) for log in logs}) > 1:
-        said.append("warning: the inputs differ from log to log, so the rows do not compare")
+    if differing := what_differs(logs):
+        *others, last = differing
+        named = f"{', '.join(others)} and {last}" if others else last
+        verb = "differs" if differing in (["n"], ["alpha"]) else "differ"
+        said.append(f"warning: {named} {verb} from log to log, so the rows do not compare")
     if any(log.most_draws is not None for log in logs):
         said.append(STOPPED_EARLY)
     said += [_envelopes([row for row in rows if row.is_envelope])]
@@ -48,14 +51,12 @@ def _deviations(rows: Sequence[Row]) -> str:
 def _intervals(rows: Sequence[Row]) -> str:
     """Which intervals these are: formulas in `report.intervals` and `report.estimates`."""
     averaged = [row for row in rows if row.seeds > 1]
-    kinds = []
-    if len(averaged) < len(rows):
-        kinds.append("over inputs (accuracy: Clopper-Pearson, ACR: Student's t)")
+    said = "over inputs (accuracy: Clopper-Pearson, ACR: Student's t)"
     if averaged:
-        kinds.append(f"over {_seeds(averaged)} (Student's t)")
-    both = ", or " if len(kinds) > 1 else ""
+        where = "" if len(averaged) == len(rows) else ", where averaged,"
+        said += f" and{where} over {_seeds(averaged)} (Student's t; the squares of both widths add up)"
     at_once = ", for all sigmas at once (Bonferroni)" if any(row.is_envelope for row in rows) else ""
-    return f"in brackets: the 95% interval {both.join(kinds)}{at_once}"
+    return f"in brackets: the 95% interval {said}{at_once}"
 
 
 def _seeds(rows: Sequence[Row]) -> str:

@@ -17,9 +17,16 @@ def run_folder(log: Log) -> Path | None:
 
 
 def recipe_of(log: Log) -> Mapping[str, Any] | None:
-    """The recipe of the log's run as it is written there; None for a log that stands alone."""
+    """The recipe of the log's run as it is written there; None for a log that stands alone.
+
+    Where the run says by which recipes its first members were made, `start` holds these, not a folder.
+    """
     folder = run_folder(log)
-    return None if folder is None else _recipe_in(folder)
+    written = _recipes_in(folder / "recipe.yaml") if folder else []
+    if folder is None or not written:
+        return None
+    starts = _recipes_in(folder / "start.yaml")
+    return {**written[0], "start": starts} if starts else written[0]
 
 
 def method_of(name: str, sigma: object) -> str:
@@ -30,11 +37,12 @@ def method_of(name: str, sigma: object) -> str:
 def but_for_the_seed(recipe: Mapping[str, Any]) -> str:
     """Everything that a recipe says except its seed, in words that equal those of another seed's.
 
-    The run that it starts from is not told by its folder but by that run's own recipe, where it can be read.
+    Runs that start from members of other seeds are alike, if these were made by recipes that are alike; where
+    it is not known how they were made, only if they start from the same folder.
     """
     start = recipe.get("start")
-    before = None if start is None else _recipe_in(Path(str(start)))
-    return repr([_seedless(recipe), start is None, before and _seedless(before)])
+    before = [_seedless(one) for one in start] if isinstance(start, list) else start
+    return repr([_seedless(recipe), before])
 
 
 def but_for_the_sigma(recipe: Mapping[str, Any]) -> str:
@@ -73,13 +81,12 @@ def _in_order(part: Any, numbers: bool = True) -> object:
     return bool(part) if isinstance(part, int | float) and not numbers else part
 
 
-def _recipe_in(folder: Path) -> Mapping[str, Any] | None:
-    """None where there is none that can be read: reading the logs has told of those that matter."""
-    path = folder / "recipe.yaml"
+def _recipes_in(path: Path) -> list[Mapping[str, Any]]:
+    """None of them where one cannot be read: reading the logs has told of those that matter."""
     if not path.is_file():
-        return None
+        return []
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return None
-    return content if isinstance(content, Mapping) else None
+        return []
+    return content if all(isinstance(one, Mapping) for one in content) else []

@@ -15,7 +15,7 @@ class Row:
     title: str
     run: str
     by_sigma: tuple[tuple[Log, ...], ...]
-    """For each sigma the logs that differ by seed; mostly one of one."""
+    """For each sigma the logs that differ by seed, as many at each; mostly one of one."""
 
     @property
     def logs(self) -> list[Log]:
@@ -35,8 +35,8 @@ class Row:
 
     @property
     def seeds(self) -> int:
-        """How many seeds are averaged: the fewest, where it varies with sigma."""
-        return min(len(group) for group in self.by_sigma)
+        """How many seeds are averaged: as many at every sigma."""
+        return len(self.by_sigma[0])
 
     @property
     def combines(self) -> str:

@@ -11,35 +11,45 @@ from shieldwall.results.logs import Log
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _STRONG, _THIN = 2.1, 0.9
+_ROAD = {"linewidth": 3.6, "alpha": 0.5}
+"""A line below dashes of its colour."""
 
 
 def styles(logs: Sequence[Log | Row]) -> list[dict[str, Any]]:
     """The line of each log: thin for a single member, strong for all else.
 
-    Within one run every log has a colour of its own; of several runs, each has a colour for
-    all of its logs and the dashes tell these apart. Past the last colour the dashes change.
+    Within one run every log has a colour of its own; of several runs, each has a colour for all of its logs.
+    The dashes tell ensembles apart, and lie over what is solid: the votes of one run often have nearly one
+    curve. Where both have one colour, the solid line is a pale and broad one, a road with the dashes on it.
+    Past the last colour the dashes change.
     """
     ensembles = [log for log in logs if not log.is_member]
     members = [log for log in logs if log.is_member]
     runs = list(dict.fromkeys(log.run for log in logs))
+    found: dict[int, dict[str, Any]] = {}
     if len(runs) == 1:
-        turns = {id(log): turn for turn, log in enumerate([*ensembles, *members])}
-    else:
-        stride = math.ceil(len(runs) / len(COLOURS)) * len(COLOURS)
-        turns = {
-            id(log): first + place * stride
-            for first, run in enumerate(runs)
-            for kind in (ensembles, members)
-            for place, log in enumerate(log for log in kind if log.run == run)
-        }
-    return [_line(turns[id(log)], _THIN if log.is_member else _STRONG) for log in logs]
+        for turn, log in enumerate(ensembles):
+            found[id(log)] = _line(turn, turn, _STRONG, level=turn)
+        for turn, log in enumerate(members, len(ensembles)):
+            found[id(log)] = _line(turn, turn // len(COLOURS), _THIN)
+        return [found[id(log)] for log in logs]
+
+    rounds = math.ceil(len(runs) / len(COLOURS))
+    for first, run in enumerate(runs):
+        for kind, width in ((ensembles, _STRONG), (members, _THIN)):
+            of_run = [log for log in kind if log.run == run]
+            for place, log in enumerate(of_run):
+                line = _line(first, first // len(COLOURS) + place * rounds, width, level=place)
+                is_road = width == _STRONG and place == 0 and len(of_run) > 1
+                found[id(log)] = {**line, **_ROAD} if is_road else line
+    return [found[id(log)] for log in logs]
 
 
-def _line(turn: int, width: float) -> dict[str, Any]:
+def _line(colour: int, dashes: int, width: float, level: int = 0) -> dict[str, Any]:
     return {
-        "color": COLOURS[turn % len(COLOURS)],
-        "linestyle": _DASHES[turn // len(COLOURS) % len(_DASHES)],
+        "color": COLOURS[colour % len(COLOURS)],
+        "linestyle": _DASHES[dashes % len(_DASHES)],
         "linewidth": width,
-        # Strong lines lie over the thin ones.
-        "zorder": 2 + width,
+        # Strong lines lie over the thin ones, dashes over what is solid.
+        "zorder": 2 + width + 0.01 * level,
     }

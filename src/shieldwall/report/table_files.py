@@ -23,13 +23,18 @@ def check_table_path(path: Path) -> None:
 def write_table(
     shown: Sequence[Log | Row], path: Path, radii: Sequence[float] | None = None, *, intervals: bool = False
 ) -> None:
-    """Write the table by the path's suffix; its folder is made. CSV has the intervals always."""
+    """Write the table by the path's suffix; its folder is made.
+
+    CSV has the intervals always. LaTeX has the file's name as its label.
+    """
     check_table_path(path)
     suffix = path.suffix.lower()
     if suffix == ".csv":
         content = as_csv(shown, radii)
+    elif suffix == ".tex":
+        content = as_latex(shown, radii, intervals=intervals, label=path.stem)
     else:
-        content = {".tex": as_latex, ".md": as_markdown}[suffix](shown, radii, intervals=intervals)
+        content = as_markdown(shown, radii, intervals=intervals)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, content.encode())

@@ -1,5 +1,6 @@
 """One row for each log, or for several shown as one: clean and certified accuracies, ACR, abstentions."""
 
+import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -69,6 +70,6 @@ def as_markdown(
     ]
     for k, name in enumerate(titles(as_rows(shown))):
         cells = ((f"**{c.cells[k]}**" if c.best[k] else c.cells[k], c.margins[k]) for c in found)
-        lines.append([name.replace("|", "\\|"), *(" ".join(cell).rstrip() for cell in cells)])
+        lines.append([re.sub(r"([|$])", r"\\\1", name), *(" ".join(cell).rstrip() for cell in cells)])
     rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return "\n\n".join([title, rows, *notes(shown, intervals=intervals)]) + "\n"

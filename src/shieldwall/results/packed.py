@@ -1,7 +1,7 @@
 """A packed run: what a run folder says, without its weights, in one small file NAME.tar.xz.
 
-recipe.yaml, environment.json, training.jsonl, weights.yaml and every folder of certificates, names sorted and
-times zero, so that the same run gives the same bytes. A packed run is read wherever a run folder is read.
+recipe.yaml, start.yaml, environment.json, training.jsonl, weights.yaml and every folder of certificates,
+names sorted, times zero: the same run gives the same bytes. `report` reads it as it reads the folder.
 """
 
 import atexit
@@ -20,7 +20,7 @@ from shieldwall.files import write_atomic
 SUFFIX = ".tar.xz"
 MOST_BYTES = 256 * 2**20
 """Of an unpacked run: 1,000 inputs with 8 votes take 2 MB, 50,000 take 100 MB."""
-_FILES = ("recipe.yaml", "environment.json", "training.jsonl", "weights.yaml")
+_FILES = ("recipe.yaml", "start.yaml", "environment.json", "training.jsonl", "weights.yaml")
 _NUMBERS = itertools.count()
 
 

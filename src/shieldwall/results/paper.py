@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from shieldwall.recipes import Recipe
 
 _FILE = Path(__file__).with_name("paper.csv")
+SIGMAS = (0.25, 0.5, 1.0)
+"""Those that the paper takes the best of, on every data set."""
 _TUNED_WEIGHTS = ("tab:learn-weights-mnist", "tab:learn-weights-cifar")
 
 
@@ -45,6 +47,11 @@ class PaperRow:
     note: str = ""
     """What makes a number of the row doubtful."""
 
+    @property
+    def number(self) -> int:
+        """Of the table, as it is counted in the paper."""
+        return 1 + list(dict.fromkeys(row.table for row in _all_rows())).index(self.table)
+
 
 def rows(table: str | None = None, dataset: str | None = None) -> tuple[PaperRow, ...]:
     """The rows of one table or data set, or all, in the paper's order: the main tables come first."""
@@ -66,15 +73,20 @@ def counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
     curves = [row for row in at_sigma if row.accuracy]
     if not curves:
         return acr
-    same_weights = [row for row in curves if row.rho == _rho(recipe.objective)]
+    same_weights = [row for row in curves if row.rho == weights_of_drt(recipe)]
     chosen = max(same_weights or curves, key=_from_the_largest_radius)
     if acr is None:
         return chosen
     return replace(chosen, acr=acr.acr, note="; ".join(filter(None, (chosen.note, acr.note))))
 
 
+def weights_of_drt(recipe: "Recipe") -> tuple[float, float]:
+    """(rho_gd, rho_cm), both 0 where the recipe is not of DRT."""
+    return _weights(recipe.objective)
+
+
 def envelope_counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
-    """The paper's row for a vote of runs like this one at all sigmas: at each radius the best of them."""
+    """The paper's row for a vote of runs like this one at all of SIGMAS: at each radius the best of them."""
     wanted = _description(recipe, vote)
     if wanted is None:
         return None
@@ -113,7 +125,7 @@ def _description(recipe: "Recipe", vote: str) -> _Description | None:
 
 def _drt(objective: Mapping[str, Any], vote: str) -> _Description | None:
     base = str(objective.get("base", {"name": "gaussian"}).get("name"))
-    rho_gd, rho_cm = _rho(objective)
+    rho_gd, rho_cm = _weights(objective)
     if not (rho_gd and rho_cm):
         return _Description("gd-only" if rho_gd else "cm-only", base, vote) if rho_gd or rho_cm else None
     if _is_member(vote):
@@ -127,7 +139,7 @@ def _is_member(vote: str) -> bool:
     return vote.startswith("member-")
 
 
-def _rho(objective: Mapping[str, Any]) -> tuple[float, float]:
+def _weights(objective: Mapping[str, Any]) -> tuple[float, float]:
     return float(objective.get("rho_gd", 0.0)), float(objective.get("rho_cm", 0.0))
 
 

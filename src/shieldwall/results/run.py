@@ -1,6 +1,7 @@
 """A run folder: everything about one experiment, in files a person can read.
 
 recipe.yaml                   the resolved recipe
+start.yaml                    the recipe of the run it started from, and of those before
 environment.json              versions, commit and device of each stage
 training.jsonl                one line per epoch
 members/member-1.safetensors  the trained weights
@@ -23,6 +24,7 @@ from shieldwall import pretrained
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
+from shieldwall.results.packed import is_packed
 
 
 class Run:
@@ -34,10 +36,7 @@ class Run:
     def __init__(self, path: Path | str) -> None:
         self.path = pretrained.at_hand(Path(path))
         if not (self.path / "recipe.yaml").is_file():
-            what = "has no recipe.yaml" if self.path.is_dir() else "does not exist"
-            raise UserError(
-                f"{self.path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`"
-            )
+            raise _no_run(self.path)
         self.recipe = from_file(self.path / "recipe.yaml")
 
     @classmethod
@@ -102,6 +101,12 @@ class Run:
             digest.update(path.read_bytes())
         return digest.hexdigest()
 
+    def note_start(self, start: "Run") -> None:
+        """Remember how the members that training began with were made: the folder may move or change."""
+        before = start.path / "start.yaml"
+        recipes = [start.recipe.to_yaml(), *([before.read_text()] if before.is_file() else [])]
+        write_atomic(self.path / "start.yaml", "---\n".join(recipes).encode())
+
     def epochs_done(self) -> int:
         """How many epochs an interrupted training has behind it."""
         log = self.path / "training.jsonl"
@@ -135,6 +140,17 @@ class Run:
         except (ValueError, TypeError) as error:
             raise UserError(f"{path} is damaged ({error}); move it away") from error
         write_atomic(path, (json.dumps({**known, stage: environment}, indent=2) + "\n").encode())
+
+
+def _no_run(path: Path) -> UserError:
+    if is_packed(path):
+        known = ", ".join(pretrained.names())
+        return UserError(
+            f"{path} is a packed run, which has no weights; give the folder of a trained run"
+            + (f", or a pretrained one by its name: {known}" if known else "")
+        )
+    what = "has no recipe.yaml" if path.is_dir() else "is a file" if path.exists() else "does not exist"
+    return UserError(f"{path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`")
 
 
 def _is_fresh(folder: Path) -> bool:

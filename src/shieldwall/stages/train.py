@@ -67,7 +67,9 @@ def train_run(
                 if tensorboard:
                     event_files.write_from_log(run)
                 return run
-            if isinstance(objective, DRT) and start is None:
+            if start is not None:
+                run.note_start(start)
+            elif isinstance(objective, DRT):
                 console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
             run.note_environment("train", {**environment.describe(where), "processes": world.size})
             write = event_files.writer(run) if tensorboard else _nothing
