@@ -124,6 +124,23 @@ def test_an_unknown_name_is_told_the_known_ones(kept: Path) -> None:
         sw.load("digits-0.55")
 
 
+def test_a_name_that_is_nearly_right_is_told_the_right_one(kept: Path) -> None:
+    for slip in ("digits-0.55", "digits_0.5", "digit-0.5"):
+        with pytest.raises(UserError, match=rf"{slip} is not a run folder.* did you mean 'digits-0\.5'\?"):
+            Run(slip)
+    with pytest.raises(UserError, match="is not a run folder: it does not exist; make one"):
+        Run("mnist-gaussian")
+    trained(Path("runs/mine"), 9)
+    with pytest.raises(UserError, match=r"mine is not a run folder.* did you mean 'runs/mine'"):
+        Run("mine")
+
+
+@pytest.mark.parametrize("what", [None, 3, ["digits-0.5"]])
+def test_what_is_no_name(what: object) -> None:
+    with pytest.raises(UserError, match="the name of a pretrained ensemble or a run folder; given: "):
+        sw.load(what)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("file", ["members/member-2.safetensors", "recipe.yaml"])
 def test_a_changed_or_missing_file_is_damage(kept: Path, file: str) -> None:
     path = kept / "digits-0.5" / file

@@ -1,10 +1,15 @@
 """The public names, and what importing them costs."""
 
+import inspect
 import subprocess
 import sys
+from importlib import metadata
+
+import pytest
 
 import shieldwall as sw
 
+METHODS = ("GaussianAugmentation", "SmoothAdv", "MACER", "Stability", "Consistency", "ADP", "GAL")
 NAMES = [
     *("ABSTAIN", "ADP", "Certificates", "Consistency", "DRT"),
     *("GAL", "Gaussian", "GaussianAugmentation", "MACER", "MaxMarginEnsemble"),
@@ -23,6 +28,23 @@ def test_public_names_are_pinned() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(sw, "certifie")
+
+
+def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sw.__version__ == metadata.version("shieldwall")
+
+    def not_installed(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", not_installed)
+    assert sw.__version__ == "0+unknown"
+
+
+@pytest.mark.parametrize("name", [*METHODS])
+def test_help_on_a_method_begins_with_its_loss(name: str) -> None:
+    paragraph = (inspect.getdoc(getattr(sw, name)) or "").partition("\n\n")[0]
+    assert "L = sum_i " in paragraph
+    assert len(paragraph.splitlines()) == 1
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
     from shieldwall.data import (
         Split,
     )
@@ -144,7 +145,19 @@ __all__ = [
 ]
 
 
+def _version() -> str:
+    """That of the installed package; a checkout that is merely on the path has none."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("shieldwall")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _version()
     if name not in _HOMES:
         raise AttributeError(f"module 'shieldwall' has no attribute {name!r}")
     home = importlib.import_module(f"shieldwall.{_HOMES[name]}")

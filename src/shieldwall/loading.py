@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from shieldwall import data, pretrained
+from shieldwall.arguments import described
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
 from shieldwall.stages.common import classifier_of, trained_members
@@ -24,7 +25,9 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
 
 
 def _run(what: str | Path) -> Run:
-    if Path(what).is_dir():
+    if not isinstance(what, (str, Path)):
+        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {described(what)}")
+    if Path(what).exists():
         return Run(what)
     if isinstance(what, Path) or "/" in what:
         raise UserError(f"{what} is not a run folder: it does not exist")

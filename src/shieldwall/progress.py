@@ -27,7 +27,7 @@ Show = Callable[[int, str], None]
 def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Iterator[Show]:
     """Show how far `title` has come, `done` of `total` at the start."""
     if not console.is_terminal:
-        yield _plain_lines(console, title, total, done)
+        yield _plain_lines(console, title, total)
         return
     columns = (
         TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
@@ -44,21 +44,27 @@ def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Ite
         yield show
 
 
-def _plain_lines(console: Console, title: str, total: int, done: int) -> Show:
-    """A line at the first report, then every so many seconds, and at the end."""
+def _plain_lines(console: Console, title: str, total: int) -> Show:
+    """A line at the first report, then every so many seconds, and at the end.
+
+    The time left is that of the pace since the first report: before it, there was also getting ready.
+    """
     started = time.monotonic()
-    first = done
-    printed: float | None = None
+    first: tuple[float, int] | None = None
+    printed = 0.0
 
     def show(now: int, note: str) -> None:
-        nonlocal printed
+        nonlocal first, printed
         seconds = time.monotonic() - started
-        if now < total and printed is not None and seconds - printed < SECONDS_BETWEEN_LINES:
+        if now < total and first is not None and seconds - printed < SECONDS_BETWEEN_LINES:
             return
+        first = first or (seconds, now)
         printed = seconds
-        left = seconds * (total - now) / max(1, now - first)
-        when = f"{left:.0f} s left" if now < total else f"done in {seconds:.1f} s"
-        line = f"{title}: {100 * now / total:.0f}%, {when}  {note}".rstrip()
+        when = f", done in {seconds:.1f} s"
+        if now < total:
+            since, before = seconds - first[0], now - first[1]
+            when = f", {since * (total - now) / before:.0f} s left" if before > 0 else ""
+        line = f"{title}: {100 * now / total:.0f}%{when}  {note}".rstrip()
         console.print(line, highlight=False, soft_wrap=True)
 
     return show

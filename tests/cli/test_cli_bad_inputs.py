@@ -21,7 +21,7 @@ from PIL import Image
         (["--index", "0", "--vote", "member-3"], "no vote called 'member-3'; did you mean 'member-"),
         (["--index", "0", "--n", "0"], "at least 1; given: 0"),
         (["--index", "0", "--alpha", "0"], "alpha"),
-        (["nowhere.png"], "nowhere.png is not a readable image"),
+        (["nowhere.png"], "nowhere.png is not a readable image: it does not exist"),
         (["."], ". is not a readable image"),
     ],
 )

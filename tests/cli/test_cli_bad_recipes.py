@@ -60,7 +60,7 @@ def test_a_setting_that_cannot_be_is_refused(assignment: str, shieldwall: Shield
         ("digits-gausian", "did you mean 'digits-gaussian'?"),
         ("mnist-gaussian-0.3", "did you mean 'mnist-gaussian-0."),
         ("zzz", "`shieldwall recipes` lists them"),
-        ("nowhere.yaml", "nowhere.yaml is not a readable recipe: [Errno 2] No such file"),
+        ("nowhere.yaml", "the recipe file nowhere.yaml does not exist"),
     ],
 )
 @pytest.mark.parametrize("verb", ["train", "recipes"])

@@ -85,7 +85,7 @@ def test_the_input_in_progress_is_finished_and_no_other(shieldwall: Shieldwall, 
         gate.open()
         ended = finish(started)
     assert (ended.code, ended.out, ended.err) == (130, "", STOPPED)
-    assert out.startswith("certifying 30 inputs, 4 votes: 3%, ")
+    assert out.startswith("certifying 30 inputs, 4 votes: 3%  ")
     assert inputs_done(gated_run) == {3}
     goes_on_to_the_same_bytes(shieldwall, gated_run)
 

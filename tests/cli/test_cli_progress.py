@@ -11,7 +11,7 @@ from rich.console import Console
 
 from shieldwall import progress
 
-LINE = re.compile(r"[^:]+: \d+%, (\d+ s left|done in \d+\.\d s)(  .+)?")
+LINE = re.compile(r"[^:]+: \d+%(, \d+ s left|, done in \d+\.\d s)?(  .+)?")
 
 
 def test_lines_carry_per_cent_and_seconds_and_no_escape_codes(shieldwall: Shieldwall, tmp_path: Path):
@@ -25,7 +25,7 @@ def test_lines_carry_per_cent_and_seconds_and_no_escape_codes(shieldwall: Shield
         assert all(LINE.fullmatch(line) for line in lines), lines
         assert "100%, done in" in lines[-1]
     assert "epoch 2, loss " in trained.splitlines()[-3]
-    assert certified.startswith("certifying 3 inputs, 4 votes: 33%, ")
+    assert certified.startswith("certifying 3 inputs, 4 votes: 33%  ")
 
 
 @pytest.fixture
@@ -43,11 +43,26 @@ def test_a_line_every_ten_seconds_with_the_time_left(clock: list[float]):
             clock[0] = 100.0 + step / 2
             show(20 + step, "note" if step > 40 else "")
     assert out.getvalue().splitlines() == [
-        "work: 21%, 40 s left",
+        "work: 21%",
         "work: 41%, 30 s left",
         "work: 61%, 20 s left  note",
         "work: 81%, 10 s left  note",
         "work: 100%, done in 40.0 s  note",
+    ]
+
+
+@pytest.mark.parametrize("done", [0, 60])
+def test_getting_ready_is_no_part_of_the_pace(clock: list[float], done: int):
+    out = io.StringIO()
+    with progress.progress_bar(Console(file=out, width=30), "work", total=100, done=done) as show:
+        for now, seconds in ((done + 1, 7), (done + 1, 17), (done + 21, 27)):
+            clock[0] = 100.0 + seconds
+            show(now, "")
+    left = 79 - done
+    assert out.getvalue().splitlines() == [
+        f"work: {done + 1}%",
+        f"work: {done + 1}%",
+        f"work: {done + 21}%, {left} s left",
     ]
 
 
@@ -69,7 +84,7 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(shieldwall: Shieldwall, trai
     assert ended.code == 130
     assert ended.err == "stopped; run the same command to go on from here\n"
     assert "\x1b" not in ended.out
-    assert ended.out.startswith("certifying 30 inputs, 4 votes: 3%, ")
+    assert ended.out.startswith("certifying 30 inputs, 4 votes: 3%  ")
     assert all(2 <= len(rows(trained / f"certificates/{vote}.tsv")) - 1 < 30 for vote in VOTES)
     assert shieldwall("certify", trained).code == 0
     assert timeless(trained) == timeless(finished)

@@ -58,6 +58,7 @@ def test_images_that_were_differentiated_are_no_part_of_a_graph() -> None:
 
 
 UNIT = PIXELS / 255
+LAST = torch.tensor([2])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,9 @@ UNIT = PIXELS / 255
         (PIXELS.bool(), LABELS, "given: bool"),
         (PIXELS.float(), LABELS, r"must lie in \[0, 1\]; given: \[0, 253\]; divide pixels by 255"),
         (UNIT - 0.5, LABELS, r"given: \[-0.5, 0.492157\]"),
-        (UNIT / 0, LABELS, r"given: \[nan, nan\]"),
+        (UNIT / 0, LABELS, "images contain NaN, image 0 is the first of them"),
+        (UNIT.index_fill(0, LAST, torch.nan), LABELS, "NaN, image 2 is the first"),
+        (UNIT.index_fill(0, LAST, torch.inf), LABELS, r"given: \[0, inf\]"),
         (PIXELS, [2, 0, 7], r"labels must be a torch tensor \(M,\); given: list"),
         (PIXELS, LABELS[:2], r"one for each of 3 images; given shape: \(2,\)"),
         (PIXELS, torch.eye(3), r"given shape: \(3, 3\); of one-hot labels pass labels.argmax\(1\)"),

@@ -48,12 +48,6 @@ def test_resnet50_takes_published_weights_by_name() -> None:
     assert len(names) == 320
 
 
-def test_normalize() -> None:
-    layer = sw.Normalize([0.5, 0.0], [0.25, 1.0])
-    x = torch.tensor([0.75, 0.75]).view(1, 2, 1, 1)
-    assert layer(x).flatten().tolist() == [1.0, 0.75]
-
-
 def test_a_user_s_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_model.py").write_text(
         "from torch import nn\n"

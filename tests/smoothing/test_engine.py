@@ -170,15 +170,16 @@ def test_no_memory_at_all_is_one_clear_line() -> None:
         list(made.counts(inputs(3)))
 
 
-def test_other_errors_come_through() -> None:
+def test_other_errors_come_through_as_the_cause() -> None:
     def broken(noisy: Tensor) -> Tensor:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     made = engine_for(
         [broken], None, sw.Gaussian(1.0), 3, FixedDraws(50), shape=(4,), device=CPU, seed=0, batch_size=64
     )
-    with pytest.raises(RuntimeError, match="mat1"):
+    with pytest.raises(UserError, match=r"fails at inputs of shape \(4,\): mat1") as caught:
         list(made.counts(inputs(3)))
+    assert type(caught.value.__cause__) is RuntimeError
 
 
 def test_memory_stays_flat_over_ten_thousand_inputs() -> None:

@@ -3,11 +3,12 @@
 import os
 import sys
 import time
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
+import shieldwall
 from shieldwall.cli import certification, datasets, demo, recipes, reports, serving, theory, training
 from shieldwall.cli.options import console
 from shieldwall.errors import UserError
@@ -16,6 +17,13 @@ __all__ = ["app", "console", "main"]
 
 STOPPED = 130
 """The exit code after Ctrl-C, as shells give it."""
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        console.print(f"shieldwall {shieldwall.__version__}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     help="Certifiably robust ensembles: train them, certify them by randomized smoothing, show the result."
@@ -27,6 +35,17 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def of_every_verb(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("train")(training.train_command)
 app.command("certify")(certification.certify_command)
 app.command("weigh")(training.weigh_command)

@@ -1,5 +1,7 @@
 """What a split may be made of: images as uint8 or as floats in [0, 1], and a class number for each."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -41,7 +43,10 @@ def checked_images(images: Tensor) -> Tensor:
         )
     images = images.detach().float()
     low, high = (float(end) for end in images.aminmax())
-    if not (low >= 0 and high <= 1):  # also where an end is not a number
+    if math.isnan(low):
+        first = int(images.isnan().flatten(1).any(1).nonzero()[0])
+        raise UserError(f"images contain NaN, image {first} is the first of them; mend or leave out these")
+    if low < 0 or high > 1:
         raise UserError(
             f"images that are floats must lie in [0, 1]; given: [{low:g}, {high:g}]; "
             "divide pixels by 255, and normalise inside the model (sw.Normalize)"

@@ -64,7 +64,7 @@ def cache_confidences(
         raise UserError(f"{len(images)} images need one label each, and one image at least; given: {given}")
     if copies < 1 or batch_size < 1:
         raise UserError(f"copies and batch_size must be at least 1; given: {copies}, {batch_size}")
-    where = torch.device(device) if device is not None else device_of(members, labels)
+    where = device_of(members, labels, device)
     parts = []
     for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
         x = images.images(rows) if isinstance(images, Split) else images[rows.to(images.device)]

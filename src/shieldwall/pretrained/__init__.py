@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 import yaml
@@ -23,6 +24,8 @@ from shieldwall.files import disk_errors, write_atomic
 HERE = Path(__file__).parent
 COPIES = Path("runs")
 _CHECKSUMS = "checksums.yaml"
+NEAR = 0.75
+"""How alike a name must be to one that is pretrained, to be taken for a slip of it."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
@@ -48,7 +51,10 @@ def folder(name: str) -> Path:
 def at_hand(path: Path) -> Path:
     """`path`, or the copy in runs/NAME of what is pretrained under this name, as is then said on stderr."""
     name = str(path)
-    if path.exists() or name not in _checksums():
+    if path.exists():
+        return path
+    if name not in _checksums():
+        _check_no_slip(name)
         return path
     copy = COPIES / name
     if not copy.exists():
@@ -61,6 +67,16 @@ def at_hand(path: Path) -> Path:
             f"{name} is pretrained, and {copy} holds another run: give {copy} for that one, or move it away"
         )
     return copy
+
+
+def _check_no_slip(name: str) -> None:
+    """Refuse a name that is nearly one of the pretrained, or that of a folder in runs/."""
+    in_runs = [str(COPIES / name)] if (COPIES / name).is_dir() else []
+    if near := in_runs or get_close_matches(name, names(), n=1, cutoff=NEAR):
+        raise UserError(
+            f"{name} is not a run folder: it does not exist; did you mean {near[0]!r}? "
+            "`shieldwall train RECIPE` makes a new one"
+        )
 
 
 def keep(run: Path, name: str) -> None:

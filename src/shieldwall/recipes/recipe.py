@@ -78,6 +78,10 @@ def from_mapping(mapping: Mapping[str, Any]) -> Recipe:
 def from_file(path: Path) -> Recipe:
     try:
         content = yaml.safe_load(path.read_text())
+    except FileNotFoundError as error:
+        raise UserError(
+            f"the recipe file {path} does not exist; `shieldwall recipes` lists those by name"
+        ) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"{path} is not a readable recipe: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):

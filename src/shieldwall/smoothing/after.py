@@ -44,6 +44,7 @@ from shieldwall.smoothing import bounds
 from shieldwall.smoothing.ball import Ball
 from shieldwall.smoothing.certificates import Certificates, certified
 from shieldwall.smoothing.confidence import Sequential
+from shieldwall.smoothing.counts import whole_counts
 from shieldwall.smoothing.noise import Noise
 
 Floats = NDArray[np.float64]
@@ -68,6 +69,7 @@ def after_smoothing(
     are (M, N, K); p_lower bounds A, and p_upper B.
     """
     bounds.check_alpha(alpha)
+    selection, counts = whole_counts("selection", selection), whole_counts("counts", counts)
     _check_counts(selection, counts)
     if two_sided and sequential:
         raise UserError("the two-sided bounds of ensemble-after-smoothing need a fixed number of draws")

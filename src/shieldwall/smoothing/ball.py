@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise
+from shieldwall.smoothing.noise import Noise, check_noise
 from shieldwall.smoothing.norms import NORMS, in_norm
 
 
@@ -27,6 +27,7 @@ class Ball:
     @classmethod
     def of(cls, noise: Noise, norm: str | None, size: int | None) -> "Ball":
         """The ball in `norm`, or in the noise's own; the size may be left out where it does not matter."""
+        check_noise(noise)
         norm = norm or noise.norm
         if norm not in NORMS:
             raise UserError(f"norm must be one of {', '.join(NORMS)}; given: {norm!r}")

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shieldwall.arguments import check_number, check_whole
 from shieldwall.errors import UserError
 
 _BISECTIONS = 100
@@ -96,6 +97,7 @@ def smallest_certifying_n(alpha: float) -> int:
 
 
 def check_alpha(alpha: float) -> None:
+    check_number("alpha", alpha)
     if not 0.0 < alpha < 1.0:
         raise UserError(f"alpha, the failure probability, must lie between 0 and 1; given: {alpha}")
 
@@ -106,6 +108,8 @@ def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
     `share` is the part of alpha that the lower bound has.
     """
     check_alpha(alpha)
+    check_whole("n0", n0)
+    check_whole("n", n)
     if n0 < 1:
         raise UserError(f"n0, the draws that choose the class, must be at least 1; given: {n0}")
     if n < (smallest := smallest_certifying_n(share * alpha)):

@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from shieldwall.arguments import check_whole
 from shieldwall.ensembles.votes import Vote
 from shieldwall.errors import UserError
+from shieldwall.models.checks import check_model
 from shieldwall.smoothing.batch_size import default_batch_size, is_out_of_memory, that_fits
 from shieldwall.smoothing.classify import Classify, by_argmax, by_votes
 from shieldwall.smoothing.engine import Engine
-from shieldwall.smoothing.inputs import evaluating
+from shieldwall.smoothing.inputs import evaluating, naming
 from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.precision import DTYPES, arithmetic, check_precision, in_precision
 from shieldwall.smoothing.stopping import Stopping
@@ -33,15 +35,18 @@ def engine_for(
     compile: bool = False,
 ) -> Engine:
     """An engine for inputs of this shape: over members and votes, or without votes over one classifier."""
-    if batch_size is not None and batch_size < 1:
-        raise UserError(f"batch_size must be at least 1; given: {batch_size}")
+    if batch_size is not None:
+        check_whole("batch_size", batch_size)
+        if batch_size < 1:
+            raise UserError(f"batch_size must be at least 1; given: {batch_size}")
     owners = [_prepared(one, precision) for one in classifiers]
     classify = _classify(owners, votes)
     if batch_size is None:
         batch_size = default_batch_size(device, shape, n0 + stopping.looks()[-1])
         if device.type == "cuda":
             probe = _probe(classify, owners, shape, device, precision)
-            batch_size = that_fits(batch_size, probe)
+            with naming(shape):
+                batch_size = that_fits(batch_size, probe)
     if compile:
         classify = _classify([torch.compile(one, dynamic=False) for one in owners], votes)
     engine = Engine(classify, owners, noise, n0, stopping, seed, device, tuple(shape), batch_size, precision)
@@ -61,6 +66,7 @@ def _compile_now(engine: Engine) -> None:
 
 
 def _prepared(classifier: Classifier, precision: str) -> Classifier:
+    check_model(classifier)
     check_precision(precision)
     if isinstance(classifier, nn.Module):
         own = {str(one.dtype).removeprefix("torch.") for one in classifier.parameters()}

@@ -9,8 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shieldwall.errors import UserError
 from shieldwall.smoothing.ball import Ball
+from shieldwall.smoothing.bounds import check_alpha
 from shieldwall.smoothing.confidence import Bound, TwoSided, named
+from shieldwall.smoothing.counts import whole_counts
 from shieldwall.smoothing.noise import Noise
 
 ABSTAIN = -1
@@ -91,6 +94,14 @@ def from_counts(
         size: numbers per input, where radii depend on it.
         precision: what the classifier was run in.
     """
+    check_alpha(alpha)
+    selection_counts = whole_counts("selection_counts", selection_counts)
+    counts = whole_counts("counts", counts)
+    if counts.ndim != 2 or counts.shape[1] < 2 or selection_counts.shape != counts.shape:
+        raise UserError(
+            "selection_counts and counts must both be (M, K), with the same M inputs and K >= 2 classes; "
+            f"given shapes: {tuple(selection_counts.shape)} and {tuple(counts.shape)}"
+        )
     ball = Ball.of(noise, norm, size)
     bound = named(bound) if isinstance(bound, str) else bound
     chosen = selection_counts.argmax(-1)

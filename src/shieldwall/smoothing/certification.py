@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from shieldwall.ensembles.votes import Vote, resolve
 from shieldwall.errors import UserError
+from shieldwall.models.checks import listed
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.certificates import Certificates
-from shieldwall.smoothing.inputs import check_inputs, device_of
+from shieldwall.smoothing.inputs import check_inputs, device_of, numbered
 from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.plan import Plan
 
@@ -105,7 +106,9 @@ def certify_members(
     The other arguments are those of `certify`, and so are the draws: `certify(WeightedEnsemble(...))`
     gives the very counts of `we`.
     """
-    members = list(members)
+    members = listed(members)
+    if not members:
+        raise UserError("certification needs at least one member; none was given")
     chosen = resolve(votes, len(members))
     for vote in chosen:
         if vote.may_elect_nobody:
@@ -122,24 +125,18 @@ def _certified(
     options: Options,
 ) -> list[Certificates]:
     """The certificates of each vote, or of the one classifier."""
-    check_inputs(x, options.get("value_range", (0.0, 1.0)))
-    noise.check(x)
+    check_inputs(x, noise, options.get("value_range", (0.0, 1.0)))
+    inputs = numbered(x, options.get("indices"))
     given: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_THE_PLAN}
     plan = Plan(noise, math.prod(x.shape[1:]), **given)
-    indices = options.get("indices")
-    indices = range(len(x)) if indices is None else indices
-    if len(indices) != len(x):
-        raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(indices)}")
-    device = options.get("device")
     engine = engine_for(
         classifiers, votes, noise, plan.n0, plan.stopping,
-        shape=x.shape[1:], device=torch.device(device) if device is not None else device_of(classifiers, x),
+        shape=x.shape[1:], device=device_of(classifiers, x, options.get("device")),
         seed=plan.seed, batch_size=options.get("batch_size"), precision=plan.precision,
         compile=options.get("compile", False),
     )  # fmt: skip
     by_input = [
-        plan.certificates(found.index, found.selection, found.counts)
-        for found in engine.counts(zip(map(int, indices), x, strict=True))
+        plan.certificates(found.index, found.selection, found.counts) for found in engine.counts(inputs)
     ]
     return [
         Certificates.joined([certificates[vote : vote + 1] for certificates in by_input])

@@ -21,6 +21,7 @@ from shieldwall.errors import UserError
 from shieldwall.smoothing.batch import Batch, InProgress, Read
 from shieldwall.smoothing.batch_size import is_out_of_memory
 from shieldwall.smoothing.classify import Classify
+from shieldwall.smoothing.inputs import naming
 from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.sample import NoiseStream
 from shieldwall.smoothing.stopping import Stopping
@@ -100,7 +101,8 @@ class _Queue:
             try:
                 due = self._fill(reads)
                 if self._batch.rows:
-                    self._batch.count()
+                    with naming(self._engine.shape):
+                        self._batch.count()
                 if due:
                     reads.append(self._batch.read(due))
                 while len(reads) > delay:

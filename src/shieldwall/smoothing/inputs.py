@@ -6,11 +6,15 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from shieldwall import devices
 from shieldwall.errors import UserError
+from shieldwall.smoothing.batch_size import is_out_of_memory
+from shieldwall.smoothing.noise import Noise, check_noise
 
 
-def check_inputs(x: Tensor, value_range: tuple[float, float] | None) -> None:
-    """A batch of finite float inputs within the range that noise is meant for."""
+def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
+    """A batch of finite float inputs within the range that noise is meant for, and the noise."""
+    check_noise(noise)
     if not isinstance(x, Tensor):
         raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
     if x.ndim < 2 or not len(x) or not x[0].numel():
@@ -29,10 +33,34 @@ def check_inputs(x: Tensor, value_range: tuple[float, float] | None) -> None:
             f"[{x.min():g}, {x.max():g}]; keep pixels in that range and normalise inside the model "
             "(shieldwall.models.Normalize), or pass value_range=None"
         )
+    noise.check(x)
 
 
-def device_of(owners: Sequence[object], x: Tensor) -> torch.device:
-    """Where the first parameter lives, or the inputs if there is none."""
+def numbered(x: Tensor, indices: Sequence[int] | None) -> list[tuple[int, Tensor]]:
+    """Each input with its index, which is its place in x unless it is given."""
+    indices = range(len(x)) if indices is None else indices
+    if len(indices) != len(x):
+        raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(indices)}")
+    return list(zip(map(int, indices), x, strict=True))
+
+
+@contextmanager
+def naming(shape: Sequence[int]) -> Iterator[None]:
+    """Say at which inputs a model fails, if it does. What has been said, and a lack of memory, pass."""
+    try:
+        yield
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        if isinstance(error, UserError) or is_out_of_memory(error):
+            raise
+        hint = "; x is a batch (M, ...): for a single image pass x[None]" if len(shape) == 2 else ""
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"the model fails at inputs of shape {tuple(shape)}: {reason}{hint}") from error
+
+
+def device_of(owners: Sequence[object], x: Tensor, device: torch.device | str | None = None) -> torch.device:
+    """The device asked for; else where the first parameter lives, or the inputs if there is none."""
+    if device is not None:
+        return devices.usable(device)
     for owner in owners:
         if isinstance(owner, nn.Module):
             for parameter in owner.parameters():

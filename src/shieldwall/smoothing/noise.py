@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from shieldwall.arguments import check_number, described
 from shieldwall.errors import UserError, unknown
 
 
@@ -194,6 +196,16 @@ def named(kind: str, sigma: float) -> Noise:
     return KINDS[kind](sigma)
 
 
+def check_noise(given: object) -> None:
+    """Refuse what is no noise, such as its standard deviation alone."""
+    if not isinstance(given, Noise):
+        sigma = given if isinstance(given, Real) else 0.25
+        raise UserError(
+            f"noise must be a distribution, such as sw.Gaussian({sigma}); given: {described(given)}"
+        )
+
+
 def _check_scale(name: str, value: float) -> None:
+    check_number(name, value)
     if not (math.isfinite(value) and value > 0):
         raise UserError(f"{name} must be a positive number; given: {value}")

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from shieldwall.arguments import check_whole
 from shieldwall.errors import UserError
 from shieldwall.smoothing import bounds
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.certificates import ABSTAIN
-from shieldwall.smoothing.inputs import check_inputs, device_of
+from shieldwall.smoothing.inputs import check_inputs, device_of, numbered
 from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.stopping import FixedDraws
 
@@ -48,17 +49,17 @@ def predict(
     arguments are those of `certify`.
     """
     bounds.check_alpha(alpha)
+    check_whole("n", n)
     if n < 1:
         raise UserError(f"n, the number of draws, must be at least 1; given: {n}")
-    check_inputs(x, value_range)
-    noise.check(x)
-    indices = range(len(x)) if indices is None else indices
+    check_inputs(x, noise, value_range)
+    inputs = numbered(x, indices)
     engine = engine_for(
         [classifier], None, noise, 0, FixedDraws(n),
-        shape=x.shape[1:], device=torch.device(device) if device is not None else device_of([classifier], x),
+        shape=x.shape[1:], device=device_of([classifier], x, device),
         seed=seed, batch_size=batch_size, precision=precision,
     )  # fmt: skip
-    counts = torch.cat([found.counts for found in engine.counts(zip(map(int, indices), x, strict=True))])
+    counts = torch.cat([found.counts for found in engine.counts(inputs)])
     top = counts.topk(2).values
     p_values = torch.from_numpy(bounds.two_sided_sign_test(top[:, 0].numpy(), top[:, 1].numpy()))
     labels = torch.where(p_values <= alpha, counts.argmax(-1), ABSTAIN)

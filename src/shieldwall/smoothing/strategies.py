@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
 from shieldwall.smoothing.bounds import clopper_pearson_lower, clopper_pearson_upper
+from shieldwall.smoothing.counts import whole_counts
 from shieldwall.smoothing.noise import Noise
 
 Floats = NDArray[np.float64]
@@ -86,7 +87,7 @@ def compare_pair(
     """
     if not 0.0 < confidence < 1.0:
         raise UserError(f"the confidence of intervals must lie between 0 and 1; given: {confidence}")
-    draws = np.asarray(n, dtype=np.int64)
+    draws = whole_counts("n, the draws,", n).numpy()
     a, b, ensemble, both = _wins([member_a, member_b, mme, agree], truth)
     _check_same_draws(a, b, ensemble, both, draws)
 
@@ -113,7 +114,7 @@ def compare_pair(
 
 def _wins(votes: list[ArrayLike], truth: ArrayLike) -> list[Counts]:
     """How often each vote returned the true class: (M, K) each -> (M,) each."""
-    counts = [np.asarray(vote, dtype=np.int64) for vote in votes]
+    counts = [whole_counts("counts", vote).numpy() for vote in votes]
     classes = np.asarray(truth, dtype=np.int64)
     shapes = [one.shape for one in counts]
     if counts[0].ndim != 2 or len(set(shapes)) > 1 or classes.shape != shapes[0][:1]:

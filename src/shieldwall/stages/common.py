@@ -4,7 +4,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from shieldwall import models
+from shieldwall import devices, models
 from shieldwall.data import Dataset, Split
 from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import standard_names
@@ -20,13 +20,7 @@ def choose_device(name: str | None) -> torch.device:
     """The device asked for, or the fastest one there is."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(f"device {name!r} cannot be used here: {reason}") from error
-    return device
+    return devices.usable(name)
 
 
 def noise_of(recipe: Recipe, *, exact: bool = False) -> noise.Noise:

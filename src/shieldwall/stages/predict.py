@@ -12,7 +12,7 @@ from shieldwall import data
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
 from shieldwall.smoothing import ABSTAIN, predict
-from shieldwall.stages.common import choose_device, classifier_of, load_members, noise_of
+from shieldwall.stages.common import choose_device, classifier_of, noise_of, trained_members
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ def predict_run(
     `seed` names the draws; by default the recipe's. `precision` and `exact_noise` are to be those of the
     certificates that the answers rely on.
     """
-    run = Run(path)
-    where = choose_device(device)
-    dataset = data.load(run.recipe.data, data_dir)
-    for idx in indices:
-        if not 0 <= idx < len(dataset.test):
-            raise UserError(f"there is no test input {idx}: they go from 0 to {len(dataset.test) - 1}")
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
-    x = [read_image(image, dataset.shape) for image in images]
+    run = Run(path)
+    where = choose_device(device)
+    shape, classes = data.outline(run.recipe.data)
+    x = [read_image(image, shape) for image in images]
+    truths: list[str | None] = [None] * len(images)
     if indices:
-        x += dataset.test.images(list(indices)).unbind()
+        dataset = data.load(run.recipe.data, data_dir)
+        x += _test_images(dataset.test, indices)
+        classes = dataset.classes
+        truths += [classes[int(dataset.test.labels[idx])] for idx in indices]
     sources = [*map(str, images), *(f"test input {idx}" for idx in indices)]
-    truths = [None] * len(images) + [dataset.classes[int(dataset.test.labels[idx])] for idx in indices]
-    classifier = classifier_of(vote, load_members(run, dataset, where))
+    classifier = classifier_of(vote, trained_members(run, len(classes), shape, where))
     found = predict(
         classifier, torch.stack(x), noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha,
         seed=run.recipe.seed if seed is None else seed, indices=[*range(len(images)), *indices],
@@ -71,13 +71,20 @@ def predict_run(
         answers.append(
             Answer(
                 source=source,
-                label=None if label == ABSTAIN else dataset.classes[label],
+                label=None if label == ABSTAIN else classes[label],
                 truth=truths[k],
-                votes=[(dataset.classes[c], int(found.counts[k, c])) for c in leading if found.counts[k, c]],
+                votes=[(classes[c], int(found.counts[k, c])) for c in leading if found.counts[k, c]],
                 p_value=float(found.p_values[k]),
             )
         )
     return answers
+
+
+def _test_images(test: data.Split, indices: Sequence[int]) -> Sequence[Tensor]:
+    for idx in indices:
+        if not 0 <= idx < len(test):
+            raise UserError(f"there is no test input {idx}: they go from 0 to {len(test) - 1}")
+    return test.images(list(indices)).unbind()
 
 
 def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
@@ -88,6 +95,8 @@ def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
     try:
         with Image.open(path) as image:
             pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.float32)
+    except FileNotFoundError as error:
+        raise UserError(f"{path} is not a readable image: it does not exist") from error
     except (OSError, UnidentifiedImageError) as error:
         raise UserError(f"{path} is not a readable image: {error}") from error
     if pixels.shape[:2] != (height, width):

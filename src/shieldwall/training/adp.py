@@ -1,7 +1,5 @@
 """ADP (Pang et al. 2019) on noisy inputs: members that disagree about the wrong classes.
 
-    L  = sum_i CE(f_i(x + eps), y)  -  alpha * H(P)  -  beta * log ED
-
     P  = 1/N sum_i P_i,        P_i = softmax f_i(x + eps),       H(P) = -sum_c P_c log P_c
     ED = det( M^T M + RIDGE I ),   the squared volume that the columns M_i of M span
     M_i = P_i without its entry y, divided by its L2 norm
@@ -23,13 +21,19 @@ from torch.nn import functional as F
 
 from shieldwall.errors import UserError
 from shieldwall.smoothing.noise import Noise
-from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
+from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies
 
 RIDGE = 1e-6
 
 
 @dataclass(frozen=True)
 class ADP(Objective):
+    """L = sum_i CE(f_i(x + eps), y) - alpha * H(P) - beta * log ED.
+
+    H(P) is the entropy of the members' mean prediction, ED the squared volume that their predictions of
+    the wrong classes span.
+    """
+
     noise: Noise
     num_noise: int = 2
     """Noisy copies of each image."""
@@ -39,8 +43,7 @@ class ADP(Objective):
     """The weight of the log-volume."""
 
     def __post_init__(self) -> None:
-        if self.num_noise < 1:
-            raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {self.num_noise}")
+        check_copies(self.noise, self.num_noise)
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not 0 <= value < math.inf:
                 raise UserError(f"{name} must be a number that is not negative; given: {value}")

@@ -1,7 +1,5 @@
 """Consistency regularisation (Jeong & Shin 2020): predictions that agree under different noise.
 
-    L = sum_i 1/m sum_j CE(f_i(x + eps_j), y)  +  lam * 1/m sum_j KL(P || P_j)  +  eta * H(P)
-
     P_j = softmax f_i(x + eps_j),     P = 1/m sum_j P_j,     H(P) = -sum_c P_c log P_c
 
 log P_j (m, B, K); log P (B, K).
@@ -21,6 +19,11 @@ from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, acc
 
 @dataclass(frozen=True)
 class Consistency(MemberObjective):
+    """L = sum_i 1/m sum_j [ CE(f_i(x + eps_j), y) + lam * KL(P || P_j) ] + eta * H(P).
+
+    P_j is member i's prediction at the noisy copy x + eps_j, P the mean of these, H(P) its entropy.
+    """
+
     lam: float = 10.0
     """The weight of the divergence from the mean prediction."""
     eta: float = 0.5

@@ -1,7 +1,5 @@
 """GAL (Kariyappa & Qureshi 2019) on noisy inputs: members whose loss gradients point apart.
 
-    L = sum_i CE_i  +  weight * log( 2 / (N (N - 1)) sum_{i<j} exp cos(g_i, g_j) )
-
     CE_i = CE(f_i(x + eps), y),     g_i = grad_x CE_i
 
 The papers leave out the constant 2 / (N (N - 1)): it moves no gradient, and makes the alignment 1 when
@@ -23,7 +21,7 @@ from torch.nn import functional as F
 from shieldwall.errors import UserError
 from shieldwall.smoothing.noise import Noise
 from shieldwall.training.double_backward import native_double_backward
-from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
+from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies
 
 FLOOR = 1e-12
 """Gradients shorter than this count as zero, which is orthogonal to everything."""
@@ -31,6 +29,12 @@ FLOOR = 1e-12
 
 @dataclass(frozen=True)
 class GAL(Objective):
+    """L = sum_i CE_i + weight * log( 2 / (N (N - 1)) sum_{i<j} exp cos(g_i, g_j) ).
+
+    CE_i is the cross-entropy of member i at the noisy images, g_i its gradient there; the logarithm is
+    the alignment of the N members' gradients.
+    """
+
     noise: Noise
     num_noise: int = 2
     """Noisy copies of each image."""
@@ -38,8 +42,7 @@ class GAL(Objective):
     """The weight of the alignment."""
 
     def __post_init__(self) -> None:
-        if self.num_noise < 1:
-            raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {self.num_noise}")
+        check_copies(self.noise, self.num_noise)
         if not 0 <= self.weight < math.inf:
             raise UserError(f"weight must be a number that is not negative; given: {self.weight}")
 

@@ -1,9 +1,4 @@
-"""Gaussian augmentation (Cohen et al. 2019): cross-entropy on noisy copies of each image.
-
-    L = sum_i E_eps CE(f_i(x + eps), y),    eps ~ N(0, sigma^2 I)
-
-The expectation is the mean over `num_noise` copies, the same for every member i.
-"""
+"""Gaussian augmentation (Cohen et al. 2019): training as under the noise of certification."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +12,11 @@ from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, acc
 
 @dataclass(frozen=True)
 class GaussianAugmentation(MemberObjective):
+    """Cross-entropy on noisy copies of each image: L = sum_i E_eps CE(f_i(x + eps), y).
+
+    The expectation over the noise eps is the mean over `num_noise` copies, the same for every member i.
+    """
+
     def member_loss(
         self,
         member: nn.Module,

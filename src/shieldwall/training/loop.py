@@ -12,8 +12,10 @@ from shieldwall import seeds
 from shieldwall.data import Split
 from shieldwall.errors import UserError
 from shieldwall.models import place
-from shieldwall.smoothing.inputs import evaluation_mode
+from shieldwall.models.checks import listed
+from shieldwall.smoothing.inputs import device_of, evaluation_mode, naming
 from shieldwall.training import checkpoint as checkpoints
+from shieldwall.training.checks import check_kinds, check_modules
 from shieldwall.training.objective import ACCURACY_OF, Objective
 from shieldwall.training.parallel import ALONE, World, copy_buffers_from_first, copy_state_from_first
 from shieldwall.training.schedule import Schedule
@@ -57,9 +59,11 @@ def train(
             call this function alike. The first of them does all reading and writing of the checkpoint
             and all calling back.
     """
-    members = list(members)
+    members = listed(members)
+    check_modules(members)
+    check_kinds(data, objective, schedule)
     objective.check_members(len(members))
-    where = torch.device(device) if device is not None else next(members[0].parameters()).device
+    where = device_of(members, data.labels, device)
     for member in members:
         place(member, where)
     optimizer = torch.optim.SGD(
@@ -134,8 +138,9 @@ def _epoch(
 
 def check_labels(member: nn.Module, data: Split) -> None:
     """Refuse labels beyond the member's classes: a GPU would not say what is wrong."""
-    with evaluation_mode([member]), torch.no_grad():
-        classes = member(data.images([0])).shape[-1]
+    image = data.images([0])
+    with naming(image.shape[1:]), evaluation_mode([member]), torch.no_grad():
+        classes = member(image).shape[-1]
     largest = int(data.labels.max())
     if largest >= classes:
         raise UserError(

@@ -1,13 +1,12 @@
 """MACER (Zhai et al. 2020): maximise the certified radius itself, without an attack.
 
-    L   = sum_i 1/B sum_x [ -log p_y + lam * R ]
     p   = 1/k sum_j softmax(f_i(x + eps_j)),            eps_j ~ N(0, sigma^2 I)
     q   = 1/k sum_j softmax(beta f_i(x + eps_j))
     gap = Phi^-1(q_y) - Phi^-1(max_{c != y} q_c),       the certified radius is sigma/2 gap
     R   = sigma/2 (gamma - gap) where 0 < gap < gamma, else 0
 
 R is the hinge sigma/2 max(0, gamma - gap) on the images that the smoothed member gets right (gap > 0):
-only these have a radius to widen. The sum is divided by the size B of the whole batch, as in the
+only these have a radius to widen. Its sum is divided by the size B of the whole batch, as in the
 original, not by the number of such images. beta sharpens softmax towards the argmax that certification
 counts. lam is 0 in the first `defer` epochs.
 
@@ -29,6 +28,12 @@ from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, acc
 
 @dataclass(frozen=True)
 class MACER(MemberObjective):
+    """The likelihood and the radius of smoothed members: L = sum_i 1/B sum_x [ -log p_y + lam * R ].
+
+    p is member i's mean prediction over k noisy copies of x; R = sigma/2 (gamma - gap) is what its
+    certified radius sigma/2 gap lacks, at images x that it gets right.
+    """
+
     num_noise: int = 16
     """k, the noisy copies of each image."""
     lam: float = 16.0

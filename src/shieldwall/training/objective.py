@@ -13,8 +13,9 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from shieldwall.arguments import check_whole
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise
+from shieldwall.smoothing.noise import Noise, check_noise
 
 
 class Loss(NamedTuple):
@@ -75,6 +76,14 @@ class NoisyBatch:
         return values.reshape(self.copies, len(self.x), *values.shape[1:])
 
 
+def check_copies(noise: Noise, num_noise: int) -> None:
+    """Refuse noise that is none, and fewer than one noisy copy."""
+    check_noise(noise)
+    check_whole("num_noise (noisy copies per image)", num_noise)
+    if num_noise < 1:
+        raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {num_noise}")
+
+
 @dataclass(frozen=True)
 class MemberObjective(Objective):
     """An objective that is the sum of one loss per member: what DRT can wrap."""
@@ -84,8 +93,7 @@ class MemberObjective(Objective):
     """Noisy copies of each image."""
 
     def __post_init__(self) -> None:
-        if self.num_noise < 1:
-            raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {self.num_noise}")
+        check_copies(self.noise, self.num_noise)
 
     def noisy_inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
         """Where this member's loss is taken (copies * B, C, H, W): the batch's own, unless overridden."""

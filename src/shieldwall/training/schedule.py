@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 
+from shieldwall.arguments import check_number, check_whole
 from shieldwall.errors import UserError
 
 
@@ -11,15 +12,22 @@ class Schedule:
 
     epochs: int = 90
     batch_size: int = 256
+    """Images per step, before noisy copies are made of them."""
     lr: float = 0.01
+    """The learning rate of the first epoch."""
     momentum: float = 0.9
     weight_decay: float = 1e-4
+    """The L2 penalty on all parameters."""
     decay_every: int = 30
     decay: float = 0.1
     clip: float | None = None
     """The most that the L2 norm of a member's gradient may be: a longer one is shortened to it."""
 
     def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "decay_every"):
+            check_whole(f"schedule.{name}", getattr(self, name))
+        for name in ("lr", "decay", "momentum", "weight_decay"):
+            check_number(f"schedule.{name}", getattr(self, name))
         for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise UserError(f"schedule.{name} must be positive; given: {getattr(self, name)}")

@@ -1,6 +1,5 @@
 """SmoothAdv (Salman et al. 2019): cross-entropy at noisy versions of adversarial images.
 
-    L = sum_i 1/m sum_j CE(f_i(x'_i + eps_j), y)
     x'_i = argmax over ||x' - x||_2 <= epsilon of -log( 1/m sum_j softmax(f_i(x' + eps_j))_y )
 
 Each member i is attacked on its own, with the noise it is then trained on: the attack and the loss see
@@ -25,6 +24,12 @@ from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, acc
 
 @dataclass(frozen=True)
 class SmoothAdv(MemberObjective):
+    """Cross-entropy under attack: L = sum_i 1/m sum_j CE(f_i(x'_i + eps_j), y).
+
+    x'_i is the image x changed by at most epsilon, so that member i is right as seldom as can be under
+    the m draws eps_j of the noise.
+    """
+
     epsilon: float = 1.0
     """The radius of the attack's L2 ball."""
     steps: int = 10

@@ -1,7 +1,5 @@
 """Stability training (Li et al. 2019): predictions that noise does not move.
 
-    L = sum_i CE(f_i(x), y) + lam * 1/m sum_j D( P_i(x), P_i(x + eps_j) ),      P_i = softmax f_i
-
     kl             D(P, Q) = KL(P || Q)      = sum_c P_c (log P_c - log Q_c)
     renyi          D(P, Q) = D_a(P || Q)     = log( sum_c P_c^a Q_c^(1-a) ) / (a - 1),   a = order
     cross_entropy  D(P, Q) = KL(P || Q) + H(P) = -sum_c P_c log Q_c
@@ -30,6 +28,11 @@ DIVERGENCES = ("kl", "renyi", "cross_entropy")
 
 @dataclass(frozen=True)
 class Stability(MemberObjective):
+    """L = sum_i CE(f_i(x), y) + lam * 1/m sum_j D( P_i(x), P_i(x + eps_j) ), where P_i = softmax f_i.
+
+    D is the divergence between the predictions at the image and at each of its m noisy copies.
+    """
+
     lam: float = 2.0
     """The weight of the divergence."""
     divergence: str = "kl"
