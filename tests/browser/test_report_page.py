@@ -1,115 +1,44 @@
 """The HTML report in a real browser: four runs of digits, two methods at two sigmas, three votes each."""
 
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from browser_tools import console_errors, in_the_dark, on_a_phone, requests, without_scripts
+from report_pages import (
+    METHODS,
+    SIGMAS,
+    VOTES,
+    N,
+    answers,
+    drawn,
+    lines,
+    open_page,
+    percent,
+    seen_rows,
+    tip,
+    toggle,
+    write_four_runs,
+    write_run,
+)  # fmt: skip
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
-from shieldwall import data, recipes
+from shieldwall import data
 from shieldwall.report.page import write_page
-
-METHODS, SIGMAS, VOTES = ("gaussian", "drt"), ("0.25", "0.5"), ("member-1", "we", "mme")
-INPUTS, N = 40, 1000
-COLUMNS = "idx label predict radius correct time counts n0 n alpha bound noise norm precision seed vote"
-LABELS = data.load("digits").test.labels[:INPUTS].tolist()
-ROWS = "#table tr[data-curve]"
-
-Answers = list[tuple[int, int, float]]
-"""Label, prediction and radius of each input."""
-
-
-def answers(method: int, sigma: float, vote: int) -> Answers:
-    """Some wrong, some abstained, the others certified at radii that are all different."""
-    found = []
-    for k, label in enumerate(LABELS):
-        radius = sigma * (0.05 + 0.013 * ((17 * k + 5 * vote) % INPUTS) * (5 + method) + 0.001 * vote)
-        if k % 9 == 4:
-            found.append((label, (label + 1) % 10, radius / 3))
-        else:
-            found.append((label, label, radius) if k % 13 != 5 else (label, -1, 0.0))
-    return found
-
-
-def write_run(folder: Path, name: str, method: int, sigma: str, called: str | None = None) -> Path:
-    (folder / "certificates").mkdir(parents=True)
-    recipe = recipes.get(name).to_yaml()
-    shown = recipe if called is None else recipe.replace(f"name: {name}\n", f"name: {json.dumps(called)}\n")
-    (folder / "recipe.yaml").write_text(shown)
-    epochs = [
-        {"epoch": k, "lr": 0.1, "loss": 3 / k, "gd": 0.5 / k, "accuracy": 1 - 0.5 / k, "seconds": 1.0}
-        for k in range(1, 9)
-    ]
-    (folder / "training.jsonl").write_text("".join(json.dumps(one) + "\n" for one in epochs))
-    stage = {"commit": "0123456789abcdef", "device": "a cpu"}
-    (folder / "environment.json").write_text(json.dumps({"train": stage, "certify": stage}))
-    for vote, spoken in enumerate(VOTES):
-        lines = [COLUMNS.split()]
-        for k, (label, predict, radius) in enumerate(answers(method, float(sigma), vote)):
-            counts = [0] * 10
-            counts[label], counts[(label + 1) % 10] = N - k, k
-            lines.append(
-                [str(k), str(label), str(predict), repr(radius), str(int(label == predict)), "0:00:00.5",
-                 ",".join(map(str, counts)), "100", str(N), "0.001", "one-sided", f"gaussian({sigma})", "l2",
-                 "float32", "7", spoken]
-            )  # fmt: skip
-        text = "".join("\t".join(line) + "\n" for line in lines)
-        (folder / "certificates" / f"{spoken}.tsv").write_text(text)
-    return folder
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("report")
-    runs = [
-        write_run(home / f"{name}-{sigma}", f"digits-{name}-{sigma}", method, sigma)
-        for method, name in enumerate(METHODS)
-        for sigma in SIGMAS
-    ]
-    write_page(runs, home / "page.html")
-    return home / "page.html"
-
-
-def percent(r: float, method: int, sigma: str, vote: int) -> float:
-    found = answers(method, float(sigma), vote)
-    return 100 * sum(label == predict and radius >= r for label, predict, radius in found) / len(found)
-
-
-def open_page(browser: Chrome, page: Path) -> None:
-    browser.get(page.as_uri())
-    WebDriverWait(browser, 20).until(
-        lambda seen: seen.execute_script("return document.documentElement.dataset.ready === 'yes'")
-    )
+    return write_four_runs(tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture
 def opened(browser: Chrome, page: Path) -> Chrome:
     open_page(browser, page)
     return browser
-
-
-def lines(browser: Chrome) -> int:
-    return len(browser.find_elements(By.CSS_SELECTOR, "#chart .mark-line path[d]"))
-
-
-def seen_rows(browser: Chrome) -> list[str]:
-    """The titles of the rows in view of the two tables of certified accuracy."""
-    rows = browser.find_elements(By.CSS_SELECTOR, ROWS)
-    return [row.find_element(By.TAG_NAME, "th").text for row in rows if row.is_displayed()]
-
-
-def toggle(browser: Chrome, name: str, value: int) -> WebElement:
-    return browser.find_element(By.CSS_SELECTOR, f".toggles input[name={name}][value='{value}']")
-
-
-def drawn(browser: Chrome, count: int) -> None:
-    WebDriverWait(browser, 10).until(lambda seen: lines(seen) == count)
 
 
 def test_every_curve_is_drawn_and_nothing_is_asked_for(opened: Chrome, page: Path) -> None:
@@ -154,8 +83,16 @@ def test_everything_can_be_hidden_and_shown_again(opened: Chrome) -> None:
         toggle(opened, "method", value).click()
     drawn(opened, 0)
     assert seen_rows(opened) == []
+    said = opened.find_element(By.ID, "shown")
+    assert said.text == "No curve is left with these choices; check more of them."
+    assert said.size["width"] > 100
+    notes = opened.find_elements(By.CSS_SELECTOR, ".wide .nothing")
+    assert [note.text for note in notes] == ["No row is left with the choices above."] * 3
     toggle(opened, "method", 0).click()
     drawn(opened, 9)
+    assert said.text == "9 of 18 curves shown"
+    assert said.size["width"] == 1
+    assert not [note for note in notes if note.is_displayed()]
     assert console_errors(opened) == []
 
 
@@ -186,15 +123,12 @@ def test_hovering_shows_the_value_of_the_nearest_curve(opened: Chrome) -> None:
     opened.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", chart)
     for x in (-180, -40, 90):
         ActionChains(opened).move_to_element_with_offset(chart, x, 0).perform()
-        tip = WebDriverWait(opened, 5).until(
-            lambda seen: seen.find_element(By.CSS_SELECTOR, "#vg-tooltip-element.visible")
-        )
-        cells = [cell.text for cell in tip.find_elements(By.CSS_SELECTOR, "td.value")]
-        found = re.fullmatch(r"digits-(gaussian|drt)-(0\.25|0\.5) (member 1|WE|MME)", cells[0])
+        title, radius, accuracy = tip(opened)
+        found = re.match(r"digits-(gaussian|drt)-(0\.25|0\.5) (member 1|WE|MME)( \(and |$)", title)
         assert found is not None
         vote = ("member 1", "WE", "MME").index(found[3])
-        exact = percent(float(cells[1]), METHODS.index(found[1]), found[2], vote)
-        assert float(cells[2]) == pytest.approx(exact, abs=0.006)
+        exact = percent(float(radius), METHODS.index(found[1]), found[2], vote)
+        assert float(accuracy) == pytest.approx(exact, abs=0.006)
 
 
 def verdict(label: int, predict: int) -> str:
@@ -334,6 +268,11 @@ def test_without_scripts_there_is_a_picture_and_every_table(browser: Chrome, pag
     assert picture.size["width"] > 400
     assert int(picture.get_property("naturalWidth")) > 400
     assert len(seen_rows(browser)) == 18
+    assert "pointer" not in browser.find_element(By.CSS_SELECTOR, "#curves figcaption").text
+    panels = browser.find_elements(By.CSS_SELECTOR, "#training .panel img")
+    assert len(panels) == 3
+    assert min(int(panel.get_property("naturalWidth")) for panel in panels) > 300
+    assert min(panel.size["height"] for panel in panels) > 100
     assert not browser.find_element(By.CSS_SELECTOR, ".toggles").is_displayed()
     assert "needs scripts" in browser.find_element(By.ID, "gallery").text
 
@@ -348,10 +287,7 @@ def test_names_are_text_whatever_they_hold(browser: Chrome, tmp_path: Path) -> N
     assert not browser.find_elements(By.CSS_SELECTOR, "img, b")
     chart = browser.find_element(By.CSS_SELECTOR, "#chart svg")
     ActionChains(browser).move_to_element(chart).perform()
-    tip = WebDriverWait(browser, 5).until(
-        lambda seen: seen.find_element(By.CSS_SELECTOR, "#vg-tooltip-element.visible")
-    )
-    assert hostile in tip.text
+    assert tip(browser)[0].startswith(hostile)
     assert console_errors(browser) == []
     assert requests(browser) == [(tmp_path / "page.html").as_uri()]
 

@@ -15,26 +15,24 @@ from shieldwall.report.page.extras import read_extras
 from shieldwall.report.page.gallery import gallery
 from shieldwall.report.page.looks import Look, Looks
 from shieldwall.report.page.signs import SIGMA
-from shieldwall.report.page.static_picture import picture
+from shieldwall.report.page.static_picture import picture, training_picture
 from shieldwall.report.page.training_curves import GROUPS, Panel, panels
-from shieldwall.results.logs import read_logs
+from shieldwall.results.logs import Log
 
 _READABLE = 24
 """More curves than this are too many for a picture in which none can be hidden."""
 
 
-def content(runs: Sequence[Path], data_dir: Path | None, radii: Sequence[float] | None) -> dict[str, Any]:
+def content(logs: Sequence[Log], data_dir: Path | None, radii: Sequence[float] | None) -> dict[str, Any]:
     """The names of the template."""
-    logs = read_logs(runs)
     said, norm = about(logs), shared_norm(logs)
     found = entries(logs)
     over_sigma = envelopes(found)
     every: list[Curve] = [*found, *over_sigma]
-    looks, at, hidden = Looks.of(found), grid(found), starts_hidden(found)
-    drawn, curve_looks = curves(every, at, looks), [looks.curve(one) for one in every]
-
     pairs = tables.counterparts(found, over_sigma)
     shown = tables.radii_shown(found, pairs, radii)
+    looks, at, hidden = Looks.of(found), grid(found, shown), starts_hidden(found)
+    drawn, curve_looks = curves(every, at, looks), [looks.curve(one) for one in every]
     by_run = _first_of_each_run(found)
     run_looks = [looks.training(entry) for entry in by_run]
     training = panels([entry.folder for entry in by_run])
@@ -48,8 +46,9 @@ def content(runs: Sequence[Path], data_dir: Path | None, radii: Sequence[float] 
         "toggles": [_toggle(name, looks, hidden) for name in ("method", "protocol", "sigma")],
         "has_envelope": bool(over_sigma),
         "static": picture([drawn[k] for k in for_picture], [curve_looks[k] for k in for_picture], at, norm),
-        "grid": ", ".join(f"{at.at(k):g}" for k in range(3)),
-        "hover_step": f"{at.at(at.hover_stride):g}",
+        "grid": ", ".join(f"{k * at.step:g}" for k in range(3)),
+        "hover_step": f"{at.hover_step:g}",
+        "key": looks.key,
         "headings": tables.headings(found, shown),
         "radii": len(shown),
         "rows": tables.log_rows(found, shown),
@@ -58,6 +57,7 @@ def content(runs: Sequence[Path], data_dir: Path | None, radii: Sequence[float] 
         "beside": tables.beside_paper(pairs, shown),
         "groups": [(group, [k for k, p in enumerate(training) if p.group == group]) for group in GROUPS],
         "panels": training,
+        "panel_pictures": [training_picture(panel, run_looks) for panel in training],
         "runs": [(entry.log.run, look) for entry, look in zip(by_run, run_looks, strict=True)],
         "thinned": _thinned(training, by_run),
         "gallery": inputs,
@@ -65,8 +65,8 @@ def content(runs: Sequence[Path], data_dir: Path | None, radii: Sequence[float] 
         "made": provenance.made_with(found, extras),
         "sources": provenance.sources(found),
         "data": {
-            "step": at.step,
-            "hover_stride": at.hover_stride,
+            "radii": at.radii,
+            "hovered": at.hovered,
             "curves": drawn,
             "chart": charts.accuracy_chart(curve_looks, at, norm, max(max(one["accuracy"]) for one in drawn)),
             "runs": [_run(entry, looks) for entry in by_run],

@@ -1,13 +1,16 @@
 // Toggles decide which curves, table rows and training lines are seen; the charts are handed the rest as data.
 const data = JSON.parse(document.getElementById("data").textContent);
 const toggles = [...document.querySelectorAll(".toggles input")];
+const NOTHING_LEFT = "No curve is left with these choices; check more of them.";
+const hovered = new Set(data.hovered);
 const embedding = {
   actions: false,
   renderer: "svg",
   ast: true,
-  tooltip: { theme: "page" },
-  expressionFunctions: { curveTitle: (c) => data.curves[c].title, runTitle: (c) => data.runs[c].title },
+  tooltip: (handler, event, item, facts) => tellAt(event, facts),
+  expressionFunctions: { curveTitle: (point) => titles[point], runTitle: (c) => data.runs[c].title },
 };
+let titles = [];
 document.documentElement.classList.add("scripted");
 
 function checked(name) {
@@ -27,16 +30,44 @@ function visibleRuns() {
   return data.runs.map((run) => method(run.method) && sigma(run.sigma));
 }
 
-function curveRows(visible) {
-  const thick = data.curves.some((curve, c) => visible[c] && curve.envelope);
-  return data.curves.flatMap((curve, c) => !visible[c] ? [] : curve.accuracy.map((a, k) => (
-    { c, k, r: Number((k * data.step).toPrecision(10)), a, width: curve.width,
-      opacity: thick && !curve.envelope ? 0.35 : 1 })));
+// Ensembles are drawn first and envelopes last, so that dashes lie on what is solid.
+const drawingOrder = [...data.curves.keys()].sort((a, b) => {
+  const [one, other] = [data.curves[a], data.curves[b]];
+  return one.envelope - other.envelope || one.protocol - other.protocol || a - b;
+});
+
+function row(c, k) {
+  return { c, k, r: data.radii[k], a: data.curves[c].accuracy[k], width: data.curves[c].width };
 }
 
-function trainingRows(lines, visible) {
-  return lines.filter((line) => visible[line.run]).flatMap((line) => line.epochs.map((epoch, k) => (
+function curveData(visible) {
+  const seen = drawingOrder.filter((c) => visible[c]);
+  const marked = (key) => seen.filter((c) => data.curves[c][key]).flatMap((c) => (
+    data.curves[c].marks.map((k) => ({ ...row(c, k), number: data.curves[c].number }))));
+  const curves = seen.flatMap((c) => data.curves[c].accuracy.map((a, k) => row(c, k)));
+  return { curves, symbols: marked("symbol"), numbers: marked("number"), points: nearPoints(curves) };
+}
+
+// One point where several curves meet: that of an envelope if there is one. Its title counts the others.
+function nearPoints(rows) {
+  const met = new Map();
+  for (const one of rows.filter(({ k }) => hovered.has(k))) {
+    const key = `${one.k} ${one.a}`;
+    met.set(key, [...(met.get(key) ?? []), one]);
+  }
+  titles = [];
+  return [...met.values()].map((here) => {
+    const first = here.find(({ c }) => data.curves[c].envelope) ?? here[0];
+    const others = ["", " (and 1 other curve)"][here.length - 1] ?? ` (and ${here.length - 1} other curves)`;
+    return { ...first, point: titles.push(data.curves[first.c].title + others) - 1 };
+  });
+}
+
+function trainingData(lines, visible) {
+  const rows = lines.filter((line) => visible[line.run]).flatMap((line) => line.epochs.map((epoch, k) => (
     { c: line.run, k, epoch, value: line.values[k] })));
+  const stride = Math.ceil(rows.length / 600);
+  return { lines: rows, points: rows.filter(({ k }) => k % stride === 0) };
 }
 
 function markBest(table) {
@@ -64,6 +95,16 @@ function hide(selector, key, visible) {
   for (const element of document.querySelectorAll(selector)) element.hidden = !visible[element.dataset[key]];
 }
 
+function tellHowMany(curves) {
+  const count = curves.filter(Boolean).length, shown = document.getElementById("shown");
+  shown.classList.toggle("unseen", count > 0);
+  shown.textContent = count > 0 ? `${count} of ${curves.length} curves shown` : NOTHING_LEFT;
+  for (const note of document.querySelectorAll(".nothing")) {
+    const rows = [...note.parentElement.querySelectorAll("[data-curve], [data-run]")];
+    note.hidden = rows.some((row) => !row.hidden);
+  }
+}
+
 const views = [];
 
 async function show() {
@@ -71,26 +112,29 @@ async function show() {
   hide("[data-curve]", "curve", curves);
   hide("[data-run]", "run", runs);
   document.querySelectorAll("table[data-marked]").forEach(markBest);
-  const count = curves.filter(Boolean).length;
-  document.getElementById("shown").textContent = `${count} of ${curves.length} curves shown`;
-  await Promise.all(views.map(({ view, rows, name }) => {
-    const all = rows(curves, runs);
-    const stride = name === "curves" ? data.hover_stride : Math.ceil(all.length / 600);
-    return view.data(name, all).data("points", all.filter((row) => row.k % stride === 0)).runAsync();
+  tellHowMany(curves);
+  await Promise.all(views.map(({ view, parts }) => {
+    for (const [name, rows] of Object.entries(parts(curves, runs))) view.data(name, rows);
+    return view.runAsync();
   }));
 }
 
-async function embed(place, chart, name, rows) {
+async function embed(selector, chart, parts) {
+  const place = document.querySelector(selector);
   const { view } = await vegaEmbed(place, chart, embedding);
-  views.push({ view, rows, name });
+  place.setAttribute("role", "img");
+  place.removeAttribute("aria-roledescription");
+  view.addEventListener("click", (event, item) => tellAt(event, item?.tooltip));
+  views.push({ view, parts });
 }
 
 for (const input of toggles) input.addEventListener("change", show);
-await embed("#chart", data.chart, "curves", curveRows);
+await embed("#chart", data.chart, curveData);
 await show();
 document.getElementById("static").remove();
 for (const [k, panel] of data.panels.entries()) {
-  await embed(`#panel-${k}`, panel.chart, "lines", (curves, runs) => trainingRows(panel.lines, runs));
+  await embed(`#panel-${k}`, panel.chart, (curves, runs) => trainingData(panel.lines, runs));
+  document.getElementById(`static-${k}`).remove();
 }
 await show();
 document.documentElement.dataset.ready = "yes";

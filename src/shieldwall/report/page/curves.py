@@ -12,57 +12,73 @@ from shieldwall.report.page.envelope import Curve, Envelope
 from shieldwall.report.page.looks import Looks
 from shieldwall.results.metrics import Floats, certified_accuracy
 
-_MOST_RADII = 320
-_HOVER_RADII = 64
+_MOST_RADII = 520
+_MOST_HOVER_RADII = 105
+_SYMBOLS = 3
 _MANY_CURVES = 12
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Radii that are multiples of a round step, from 0 to past the last certified one."""
+    """Multiples of a round step from 0 to past the last certified radius, and the radii of the tables."""
 
     step: float
-    count: int
-
-    @property
-    def radii(self) -> Floats:
-        return np.array([self.at(k) for k in range(self.count)])
-
-    @property
-    def hover_stride(self) -> int:
-        """Every so many-th radius can be hovered over."""
-        return math.ceil(self.count / _HOVER_RADII)
-
-    def at(self, k: int) -> float:
-        return float(f"{k * self.step:.10g}")
+    hover_step: float
+    radii: tuple[float, ...]
+    hovered: tuple[int, ...]
+    """Places of the radii whose values show under the pointer: multiples of `hover_step`, and the tables'."""
 
 
-def grid(entries: Sequence[Entry]) -> Grid:
+def grid(entries: Sequence[Entry], of_tables: Sequence[float] = ()) -> Grid:
+    """Steps are 1, 2.5 or 5 times a power of ten, so that multiples of 0.25 are on a grid of finer steps."""
     largest = max(float(entry.log.radius[entry.log.correct].max(initial=0.0)) for entry in entries) or 1.0
-    power = 10.0 ** (math.floor(math.log10(largest)) - 4)
+    power = math.floor(math.log10(largest)) - 4
     step = next(
-        step for scale in (1, 10, 100, 1000) for m in (1, 2, 5)
-        if largest / (step := m * scale * power) + 2 <= _MOST_RADII
+        step for scale in range(4) for m in (1, 2.5, 5)
+        if largest / (step := _rounded(m * 10.0 ** (power + scale))) + 2 <= _MOST_RADII
     )  # fmt: skip
-    return Grid(float(f"{step:.6g}"), math.ceil(largest / step) + 2)
+    count = math.ceil(largest / step) + 2
+    stride = next(stride for stride in (1, 2, 5) if count <= stride * _MOST_HOVER_RADII)
+    multiples = [_rounded(k * step) for k in range(count)]
+    hovered = {*multiples[::stride], *(radius for radius in of_tables if radius <= multiples[-1])}
+    radii = tuple(sorted({*multiples, *hovered}))
+    return Grid(step, multiples[stride], radii, tuple(k for k, r in enumerate(radii) if r in hovered))
 
 
 def curves(of: Sequence[Curve], at: Grid, looks: Looks) -> list[dict[str, Any]]:
     """A record for each curve, envelopes last: what it is, by place in the toggles, and percentages."""
-    return [_record(one, at, looks) for one in of]
+    kinds = [(one.method, one.protocol) for one in of]
+    places = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
+    records = [_record(one, at, looks) for one in of]
+    for kind, record in zip(kinds, records, strict=True):
+        record["marks"] = _spread(len(record["accuracy"]), (places[kind] + 0.5) / len(places))
+    return records
 
 
 def _record(one: Curve, at: Grid, looks: Looks) -> dict[str, Any]:
-    accuracy = one.accuracy(at.radii) if isinstance(one, Envelope) else certified_accuracy(one.log, at.radii)
+    radii, look = np.array(at.radii), looks.curve(one)
+    accuracy = one.accuracy(radii) if isinstance(one, Envelope) else certified_accuracy(one.log, radii)
     return {
         "title": one.title if isinstance(one, Envelope) else one.log.title,
         "method": looks.methods.index(one.method),
         "protocol": looks.protocols.index(one.protocol),
         "sigma": None if isinstance(one, Envelope) else looks.sigmas.index(one.sigma),
         "envelope": isinstance(one, Envelope),
-        "width": looks.curve(one).width,
+        "width": look.width,
+        "symbol": look.shape is not None,
+        "number": look.number,
         "accuracy": [float(f"{100 * a:.4g}") for a in _to_first_zero(accuracy)],
     }
+
+
+def _spread(count: int, first: float) -> list[int]:
+    """Places along a curve for its symbols, not the same for curves that may be one line."""
+    apart = (count - 1) / _SYMBOLS
+    return sorted({int(apart * (turn + first)) for turn in range(_SYMBOLS)})
+
+
+def _rounded(radius: float) -> float:
+    return float(f"{radius:.10g}")
 
 
 def _to_first_zero(accuracy: Floats) -> Floats:

@@ -75,26 +75,23 @@ def _recipe(folder: Path | None) -> Recipe | None:
 
 
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
-    """The method of each run: its recipe's name without the sigma, with the seed where seeds differ, and the
-    run's own name where even that leaves two runs at one sigma."""
+    """The method of each run: its recipe's name without the sigma, with the seed where seeds differ, and for
+    runs that even this does not tell apart at their sigma, the run's own name."""
     names = {
         run: run if recipe is None else method_of(recipe.name, recipe.sigma)
         for run, recipe in recipes.items()
     }
-    sigmas = {run: None if recipe is None else recipe.sigma for run, recipe in recipes.items()}
-    seeds = {run: None if recipe is None else recipe.seed for run, recipe in recipes.items()}
-    alike = Counter((names[run], sigmas[run]) for run in recipes)
-    seeded = Counter((names[run], sigmas[run], seeds[run]) for run in recipes)
-    ambiguous = {name for (name, _), count in alike.items() if count > 1}
-    hopeless = {name for (name, _, _), count in seeded.items() if count > 1}
+    at = {run: (names[run], recipe and recipe.sigma) for run, recipe in recipes.items()}
+    seeded = {run: (*at[run], recipe and recipe.seed) for run, recipe in recipes.items()}
+    alike, twins = Counter(at.values()), Counter(seeded.values())
+    ambiguous = {names[run] for run in recipes if alike[at[run]] > 1 and twins[seeded[run]] == 1}
 
-    def method(run: str) -> str:
-        name = names[run]
-        if name in hopeless:
+    def method(run: str, recipe: Recipe | None) -> str:
+        if twins[seeded[run]] > 1:
             return run
-        return f"{name}, seed {seeds[run]}" if name in ambiguous else name
+        return f"{names[run]}, seed {recipe.seed}" if recipe and names[run] in ambiguous else names[run]
 
-    return {run: method(run) for run in recipes}
+    return {run: method(run, recipe) for run, recipe in recipes.items()}
 
 
 def _protocol(log: Log) -> str:

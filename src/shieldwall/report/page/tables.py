@@ -1,14 +1,15 @@
 """The tables of certified accuracy: of each log, of each envelope, and beside the paper's rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shieldwall.report.cells import columns
+from shieldwall.report.comparable import what_differs
 from shieldwall.report.page.entries import Entry
 from shieldwall.report.page.envelope import Envelope
 from shieldwall.report.page.signs import MINUS, NOTHING, RHO, SIGMA
 from shieldwall.results.metrics import average_certified_radius, certified_accuracy, default_radii
-from shieldwall.results.paper import PaperRow, counterpart, envelope_counterpart
+from shieldwall.results.paper import SIGMAS, PaperRow, counterpart, envelope_counterpart, weights_of_drt
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def log_rows(entries: Sequence[Entry], radii: Sequence[float]) -> list[Row]:
     shown = columns([entry.log for entry in entries], radii)
     runs = list(dict.fromkeys(entry.log.run for entry in entries))
     one_run = len(runs) == 1 and len(entries) > 1
-    ranked = len(radii) + 1
+    ranked = 0 if what_differs([entry.log for entry in entries]) else len(radii) + 1
     return [
         Row(
             k,
@@ -82,8 +83,12 @@ def log_rows(entries: Sequence[Entry], radii: Sequence[float]) -> list[Row]:
 
 
 def envelope_rows(found: Sequence[Envelope], radii: Sequence[float], first: int) -> list[Row]:
-    """Certified accuracies of each envelope, whose curves count from `first`."""
+    """Certified accuracies of each envelope, whose curves count from `first`.
+
+    They are ranked if all are over the same sigmas.
+    """
     texts = [[f"{100 * a:.1f}" for a in envelope.accuracy(radii)] for envelope in found]
+    ranked = bool(sigmas_shared(found)) and not what_differs([e.log for one in found for e in one.of])
     tops = [max(column, key=float) if len(set(column)) > 1 else None for column in zip(*texts, strict=True)]
     methods = list(dict.fromkeys(envelope.method for envelope in found))
     return [
@@ -91,7 +96,7 @@ def envelope_rows(found: Sequence[Envelope], radii: Sequence[float], first: int)
             first + k,
             methods.index(found[k].method),
             f"{found[k].method} {found[k].protocol}" if sigmas_shared(found) else found[k].title,
-            [Cell(text, True, text == top) for text, top in zip(line, tops, strict=True)],
+            [Cell(text, ranked, ranked and text == top) for text, top in zip(line, tops, strict=True)],
         )
         for k, line in enumerate(texts)
     ]
@@ -108,7 +113,8 @@ def counterparts(entries: Sequence[Entry], found: Sequence[Envelope]) -> list[Co
     pairs: list[Counterpart] = []
     for k, envelope in enumerate(found, start=len(entries)):
         recipe, log = envelope.of[0].recipe, envelope.of[0].log
-        row = envelope_counterpart(recipe, log.vote) if recipe and log.norm == "l2" else None
+        alike = log.norm == "l2" and {entry.log.sigma for entry in envelope.of} == set(SIGMAS)
+        row = envelope_counterpart(recipe, log.vote) if recipe and alike else None
         pairs += [Counterpart(k, envelope, row)] if row else []
     for k, entry in enumerate(entries):
         row = counterpart(entry.recipe, entry.log.vote) if entry.recipe and entry.log.norm == "l2" else None
@@ -133,21 +139,29 @@ def _beside(pair: Counterpart, radii: Sequence[float]) -> Beside:
     return Beside(
         pair.curve,
         title,
-        source(pair.row),
+        source(pair),
         [_text(ours, decimals) for ours, _, decimals in both],
         [_text(theirs, decimals) for _, theirs, decimals in both],
         [_difference(ours, theirs, decimals) for ours, theirs, decimals in both],
     )
 
 
-def source(row: PaperRow) -> str:
-    """Where a row of the paper stands, and what it was made with."""
-    facts: Mapping[str, str] = {
-        SIGMA: "" if row.sigma is None else f"{row.sigma:g}",
-        RHO: "" if row.rho is None else f"{row.rho[0]:g}, {row.rho[1]:g}",
-    }
-    said = [row.label, *(f"{name} {value}" for name, value in facts.items() if value), row.table]
-    return "; ".join([*said, *([row.note] if row.note else [])])
+def source(pair: Counterpart) -> str:
+    """Where the paper's row stands and what it was made with, and our weights of DRT if they are others."""
+    row, recipe = pair.row, pair.of.recipe if isinstance(pair.of, Entry) else None
+    said = [row.label]
+    if row.sigma is not None:
+        said.append(f"{SIGMA} {row.sigma:g}")
+    if row.rho is not None:
+        ours = weights_of_drt(recipe) if recipe else row.rho
+        said.append(f"{RHO} {_pair(row.rho)}{'' if ours == row.rho else f' (ours {_pair(ours)})'}")
+    if row.sigma is None and row.method == "drt":
+        said.append(f"the best over {RHO} too")
+    return "; ".join([*said, f"Table {row.number}", *([row.note] if row.note else [])])
+
+
+def _pair(weights: tuple[float, float]) -> str:
+    return f"{weights[0]:g}, {weights[1]:g}"
 
 
 def _text(value: float | None, decimals: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shieldwall.errors import UserError
-from shieldwall.report.page.signs import NOTHING
+from shieldwall.report.page.signs import MINUS, NOTHING
 
 _NO_CURVES = ("epoch", "lr", "seconds")
 _DIVERSITY = ("gd", "cosine", "alignment")
@@ -39,7 +39,7 @@ class Line:
     @property
     def last(self) -> str:
         known = [value for value in self.values if value is not None]
-        return f"{known[-1]:.4g}" if known else NOTHING
+        return f"{known[-1]:.4g}".replace("-", MINUS) if known else NOTHING
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Panel:
     group: str
     title: str
     lines: list[Line]
+
+    @property
+    def description(self) -> str:
+        """What a screen reader says instead of showing it."""
+        return f"{self.title} by epoch, a line for each run; the table below holds the last values."
 
     @property
     def epochs(self) -> list[float]:

@@ -6,7 +6,7 @@ become one; the charts' expressions are interpreted, not evaluated.
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -14,24 +14,34 @@ from typing import Any
 
 from shieldwall.data.locate import roots
 from shieldwall.files import disk_errors, write_atomic
+from shieldwall.report.chosen import of_votes
 from shieldwall.report.page.content import content
+from shieldwall.report.page.palette import rules
+from shieldwall.results.logs import read_logs
 
 _HERE = "shieldwall.report.page"
-_SCRIPTS = ("curves.js", "gallery.js")
+_SCRIPTS = ("tip.js", "curves.js", "gallery.js")
 _EXPORTED = "window.vegaEmbed = vegaEmbed;"
 
 
 def write_page(
-    runs: Sequence[Path], out: Path, *, data_dir: Path | None = None, radii: Sequence[float] | None = None
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    data_dir: Path | None = None,
+    radii: Sequence[float] | None = None,
+    votes: Collection[str] = (),
 ) -> None:
     """Write the report of run folders, certificate folders or logs of other tools to `out`.
 
     The same input gives the same bytes. `data_dir` is where the pictures of the gallery are looked for first;
-    `radii` are those of the tables, by default the paper's where it has rows for these runs.
+    `radii` are those of the tables, by default the paper's where it has rows for these runs; `votes` are
+    those shown, by default all.
     """
     if data_dir is not None:
         roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
-    page = _rendered(content(runs, data_dir, radii))
+    logs = of_votes(read_logs(runs), votes)
+    page = _rendered(content(logs, data_dir, radii))
     with disk_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(out, page.encode())
@@ -50,7 +60,10 @@ def _rendered(names: Mapping[str, Any]) -> str:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": True}
     scripts = [_library(), *(_file(name) for name in _SCRIPTS)]
     return environment.get_template("page.html.j2").render(
-        **names, style=_file("page.css"), scripts=scripts, checksums=[_checksum(script) for script in scripts]
+        **names,
+        style=_file("page.css") + rules(),
+        scripts=scripts,
+        checksums=[_checksum(script) for script in scripts],
     )
 
 
