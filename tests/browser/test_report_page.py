@@ -92,6 +92,9 @@ def test_everything_can_be_hidden_and_shown_again(opened: Chrome) -> None:
     drawn(opened, 9)
     assert said.text == "9 of 18 curves shown"
     assert said.size["width"] == 1
+    assert all(re.fullmatch(r"\d+ rows are hidden by the choices above\.", note.text) for note in notes)
+    toggle(opened, "method", 1).click()
+    drawn(opened, 18)
     assert not [note for note in notes if note.is_displayed()]
     assert console_errors(opened) == []
 

@@ -187,8 +187,11 @@ def test_without_a_sigma_the_envelopes_alone_are_drawn(browser: Chrome, page: Pa
     label = toggle(browser, "envelope", 0).find_element(By.XPATH, "./..")
     assert label.text == "best of \N{GREEK SMALL LETTER SIGMA} = 0.25, 0.5"
     empty = browser.find_elements(By.CSS_SELECTOR, "#table .nothing")
-    assert [note.is_displayed() for note in empty] == [False, True]
+    assert [note.text for note in empty] == ["", "No row is left with the choices above."]
     assert lines(browser) == 6
+    toggle(browser, "sigma", 0).click()
+    drawn(browser, 12)
+    assert [note.text for note in empty] == ["", "6 rows are hidden by the choices above."]
 
 
 ONE_LINE = """

@@ -191,11 +191,11 @@ def test_methods_are_recipes_without_sigma_told_apart_by_seed_or_folder(tmp_path
     assert methods(small, again, large, run("larger", "0.5")) == [*twins, "digits-drt"]
 
 
-def test_members_start_hidden_only_among_many_curves(tmp_path: Path) -> None:
-    votes = {vote: [0.1] for vote in ("member-1", "member-2", "member-3", "we", "mme", "eas")}
+def test_members_and_tuned_weights_start_hidden_only_among_many_curves(tmp_path: Path) -> None:
+    votes = {vote: [0.1] for vote in ("member-1", "member-2", "we-grid", "we", "mme", "eas")}
     runs = [write_run(tmp_path / str(k), "digits-drt", votes, seed=k) for k in range(3)]
     assert starts_hidden(entries(read_logs(runs[:1]))) == set()
-    assert starts_hidden(entries(read_logs(runs))) == {"member 1", "member 2", "member 3"}
+    assert starts_hidden(entries(read_logs(runs))) == {"member 1", "member 2", "we-grid"}
     members = [path for run in runs for path in run.glob("certificates/member-*.tsv")]
     assert starts_hidden(entries(read_logs(members * 2))) == set()
     page, _ = written(runs, tmp_path)

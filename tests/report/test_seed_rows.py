@@ -124,7 +124,9 @@ def test_a_single_run_beside_them_is_told_apart(tmp_path: Path, three: list[Row]
         "| digits member 1 (3 seeds)",
         "| digits WE (3 seeds)",
     ]
-    assert "over inputs (accuracy: Clopper-Pearson, ACR: Student's t) and, where averaged, over 3 seeds" in said
+    assert (
+        "over inputs (accuracy: Clopper-Pearson, ACR: Student's t) and, where averaged, over 3 seeds" in said
+    )
     assert "over 3 seeds (Student's t" in said
 
 

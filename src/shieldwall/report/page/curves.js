@@ -101,7 +101,10 @@ function tellHowMany(curves) {
   shown.textContent = count > 0 ? `${count} of ${curves.length} curves shown` : NOTHING_LEFT;
   for (const note of document.querySelectorAll(".nothing")) {
     const rows = [...note.parentElement.querySelectorAll("[data-curve], [data-run]")];
-    note.hidden = rows.some((row) => !row.hidden);
+    const hidden = rows.filter((row) => row.hidden).length;
+    note.hidden = hidden === 0;
+    if (hidden === rows.length) note.textContent = "No row is left with the choices above.";
+    else note.textContent = `${hidden} ${hidden === 1 ? "row is" : "rows are"} hidden by the choices above.`;
   }
 }
 

@@ -87,7 +87,7 @@ def _to_first_zero(accuracy: Floats) -> Floats:
 
 
 def starts_hidden(entries: Sequence[Entry]) -> set[str]:
-    """The protocols whose toggles start unchecked: members, where there are many curves beside theirs."""
-    members = {entry.protocol for entry in entries if entry.is_member}
-    crowded = len(entries) > _MANY_CURVES and len(members) < len({entry.protocol for entry in entries})
-    return members if crowded else set()
+    """The protocols whose toggles start unchecked: members and tuned weights, where many curves are left."""
+    special = {e.protocol for e in entries if e.is_member or e.log.vote.startswith("we-")}
+    crowded = len(entries) > _MANY_CURVES and len(special) < len({entry.protocol for entry in entries})
+    return special if crowded else set()
