@@ -10,6 +10,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from shieldwall import data, recipes
 from shieldwall.report.page import write_page
+from shieldwall.results.logs import read_logs
 
 METHODS, SIGMAS, VOTES = ("gaussian", "drt"), ("0.25", "0.5"), ("member-1", "we", "mme")
 INPUTS, N = 40, 1000
@@ -67,7 +68,7 @@ def write_four_runs(home: Path) -> Path:
         for method, name in enumerate(METHODS)
         for sigma in SIGMAS
     ]
-    write_page(runs, home / "page.html")
+    write_page(read_logs(runs), home / "page.html")
     return home / "page.html"
 
 

@@ -28,6 +28,7 @@ from selenium.webdriver.support.ui import Select
 
 from shieldwall import data
 from shieldwall.report.page import write_page
+from shieldwall.results.logs import read_logs
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +284,7 @@ def test_without_scripts_there_is_a_picture_and_every_table(browser: Chrome, pag
 def test_names_are_text_whatever_they_hold(browser: Chrome, tmp_path: Path) -> None:
     hostile = "</script><img src=x onerror=document.title='harmed'><b>&amp; \"'$x_1$"
     run = write_run(tmp_path / "run", "digits-gaussian-0.25", 0, "0.25", called=hostile)
-    write_page([run], tmp_path / "page.html")
+    write_page(read_logs([run]), tmp_path / "page.html")
     open_page(browser, tmp_path / "page.html")
     assert browser.find_element(By.TAG_NAME, "h1").text == hostile
     assert browser.title == f"{hostile}: certified accuracy"
@@ -300,7 +301,7 @@ def test_a_log_of_another_tool_has_curves_and_inputs_only(browser: Chrome, tmp_p
     rows = [f"{k}\t{label}\t{predict}\t{radius}\t{int(label == predict)}\n"
             for k, (label, predict, radius) in enumerate(answers(0, 0.25, 1))]  # fmt: skip
     log.write_text("idx\tlabel\tpredict\tradius\tcorrect\n" + "".join(rows))
-    write_page([log], tmp_path / "page.html")
+    write_page(read_logs([log]), tmp_path / "page.html")
     open_page(browser, tmp_path / "page.html")
     assert lines(browser) == 1
     assert len(gallery(browser)) == 24

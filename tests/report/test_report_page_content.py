@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from shieldwall import recipes
 from shieldwall.data import Dataset
 from shieldwall.data.dataset import ResidentSplit
 from shieldwall.errors import UserError
+from shieldwall.report.chosen import of_votes
 from shieldwall.report.page import gallery, write_page
 from shieldwall.report.page.curves import starts_hidden
 from shieldwall.report.page.entries import choices, entries
@@ -78,9 +80,11 @@ class Texts(HTMLParser):
             self.rows[self._section][-1][-1] += text
 
 
-def written(runs: list[Path], tmp_path: Path, **options: Any) -> tuple[str, dict[str, list[list[str]]]]:
+def written(
+    runs: list[Path], tmp_path: Path, votes: Sequence[str] = (), **options: Any
+) -> tuple[str, dict[str, list[list[str]]]]:
     out = tmp_path / "out" / "page.html"
-    write_page(runs, out, **options)
+    write_page(of_votes(read_logs(runs), votes), out, **options)
     text = out.read_text(encoding="utf-8")
     return text, Texts(text).rows
 
@@ -218,8 +222,8 @@ def test_curves_hold_the_exact_accuracy_at_every_radius_of_the_grid(
 
 
 def test_the_same_input_gives_the_same_bytes(mnist: list[Path], tmp_path: Path) -> None:
-    write_page(mnist, tmp_path / "first.html")
-    write_page(mnist, tmp_path / "second.html")
+    write_page(read_logs(mnist), tmp_path / "first.html")
+    write_page(read_logs(mnist), tmp_path / "second.html")
     assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
 
 

@@ -55,7 +55,8 @@ def report_command(
         check_figure_path(path)
     wanted = [name.strip() for name in votes.split(",") if name.strip()]
     runs = [_at_hand(path) for path in runs]
-    rows = average_over_seeds(of_votes(read_logs(runs), wanted))
+    logs = of_votes(read_logs(runs), wanted)
+    rows = average_over_seeds(logs)
     shown = envelopes(rows) if envelope else rows
     console.print(drawn(shown, at, intervals=intervals), crop=False)
     for path in table or ():
@@ -71,7 +72,7 @@ def report_command(
     if html is not None:
         from shieldwall.report.page import write_page
 
-        write_page(runs, html, data_dir=data_dir, radii=at, votes=wanted)
+        write_page(logs, html, data_dir=data_dir, radii=at)
         console.print(f"page: {html}", soft_wrap=True)
 
 

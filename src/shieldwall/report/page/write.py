@@ -6,7 +6,7 @@ become one; the charts' expressions are interpreted, not evaluated.
 
 import base64
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -14,10 +14,9 @@ from typing import Any
 
 from shieldwall.data.locate import roots
 from shieldwall.files import disk_errors, write_atomic
-from shieldwall.report.chosen import of_votes
 from shieldwall.report.page.content import content
 from shieldwall.report.page.palette import rules
-from shieldwall.results.logs import read_logs
+from shieldwall.results.logs import Log
 
 _HERE = "shieldwall.report.page"
 _SCRIPTS = ("tip.js", "curves.js", "gallery.js")
@@ -25,22 +24,15 @@ _EXPORTED = "window.vegaEmbed = vegaEmbed;"
 
 
 def write_page(
-    runs: Sequence[Path],
-    out: Path,
-    *,
-    data_dir: Path | None = None,
-    radii: Sequence[float] | None = None,
-    votes: Collection[str] = (),
+    logs: Sequence[Log], out: Path, *, data_dir: Path | None = None, radii: Sequence[float] | None = None
 ) -> None:
-    """Write the report of run folders, certificate folders or logs of other tools to `out`.
+    """Write the report of logs, as `read_logs` reads them, to `out`.
 
     The same input gives the same bytes. `data_dir` is where the pictures of the gallery are looked for first;
-    `radii` are those of the tables, by default the paper's where it has rows for these runs; `votes` are
-    those shown, by default all.
+    `radii` are those of the tables, by default the paper's where it has rows for these runs.
     """
     if data_dir is not None:
         roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
-    logs = of_votes(read_logs(runs), votes)
     page = _rendered(content(logs, data_dir, radii))
     with disk_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
