@@ -29,7 +29,7 @@ def styles(logs: Sequence[Log | Row]) -> list[dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     if len(runs) == 1:
         for turn, log in enumerate(ensembles):
-            found[id(log)] = _line(turn, turn, _STRONG, level=turn)
+            found[id(log)] = _line(turn, turn, _STRONG)
         for turn, log in enumerate(members, len(ensembles)):
             found[id(log)] = _line(turn, turn // len(COLOURS), _THIN)
         return [found[id(log)] for log in logs]
@@ -39,17 +39,17 @@ def styles(logs: Sequence[Log | Row]) -> list[dict[str, Any]]:
         for kind, width in ((ensembles, _STRONG), (members, _THIN)):
             of_run = [log for log in kind if log.run == run]
             for place, log in enumerate(of_run):
-                line = _line(first, first // len(COLOURS) + place * rounds, width, level=place)
+                line = _line(first, first // len(COLOURS) + place * rounds, width)
                 is_road = width == _STRONG and place == 0 and len(of_run) > 1
                 found[id(log)] = {**line, **_ROAD} if is_road else line
     return [found[id(log)] for log in logs]
 
 
-def _line(colour: int, dashes: int, width: float, level: int = 0) -> dict[str, Any]:
+def _line(colour: int, dashes: int, width: float) -> dict[str, Any]:
     return {
         "color": COLOURS[colour % len(COLOURS)],
         "linestyle": _DASHES[dashes % len(_DASHES)],
         "linewidth": width,
-        # Strong lines lie over the thin ones, dashes over what is solid.
-        "zorder": 2 + width + 0.01 * level,
+        # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
+        "zorder": 2 + width,
     }
