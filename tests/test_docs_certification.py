@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import shieldwall as sw
 from shieldwall import cli
-from shieldwall.results.certificates import COLUMNS
+from shieldwall.results.certificate_file import COLUMNS
 from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
 from shieldwall.smoothing.noise import KINDS
 from shieldwall.smoothing.norms import NORMS, in_norm

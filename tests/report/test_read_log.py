@@ -135,7 +135,7 @@ def test_the_files_that_we_write(tmp_path: Path) -> None:
     """Written by the code that writes them, not by hand."""
     import torch
 
-    from shieldwall.results.certificates import CertificateFolder
+    from shieldwall.results.certificate_file import CertificateFolder
     from shieldwall.smoothing import Uniform, from_counts
     from shieldwall.smoothing.confidence import Sequential
 

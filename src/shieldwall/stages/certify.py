@@ -22,7 +22,7 @@ from shieldwall.interruption import finishing_first
 from shieldwall.progress import progress_bar
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
-from shieldwall.results.certificates import CertificateFolder
+from shieldwall.results.certificate_file import CertificateFolder
 from shieldwall.results.run import Run
 from shieldwall.smoothing import Noise
 from shieldwall.smoothing.build import engine_for
