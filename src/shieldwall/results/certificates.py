@@ -118,6 +118,15 @@ class Certificates:
         return split_call(self.bound)[0] or None
 
     @property
+    def fixed_n(self) -> int | None:
+        """The samples behind each bound, where all have as many."""
+        return None if self.n is None else shared(self.n.tolist())
+
+    @property
+    def mean_n(self) -> float | None:
+        return None if self.n is None else float(self.n.mean())
+
+    @property
     def max_n(self) -> int | None:
         """The samples of an input at most, where sampling could stop early."""
         kind, parameter = split_call(self.bound)

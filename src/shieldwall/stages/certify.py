@@ -22,7 +22,7 @@ from shieldwall.interruption import finishing_first
 from shieldwall.progress import progress_bar
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
-from shieldwall.results.certificate_file import CertificateFolder
+from shieldwall.results.certificate_file import CertificateWriter
 from shieldwall.results.run import Run
 from shieldwall.smoothing import Noise
 from shieldwall.smoothing.build import engine_for
@@ -112,7 +112,7 @@ def certify_run(
             for _ in work(*world.agree(([], 0)), world, should_stop):
                 pass
             return run
-        with run.lock(), CertificateFolder(run.path / to, wanted_votes, settings) as folder:
+        with run.lock(), CertificateWriter(run.path / to, wanted_votes, settings) as folder:
             left, done = world.agree((remaining(folder.done, wanted), len(folder.done)))
             if not left:
                 message = f"{folder.path}: all {len(wanted)} inputs are certified already"
@@ -126,7 +126,7 @@ def certify_run(
 
 def _write(
     found: Iterable[Counted],
-    folder: CertificateFolder,
+    folder: CertificateWriter,
     plan: Plan,
     counted_votes: Sequence[Vote],
     wanted_votes: Sequence[str],
@@ -142,7 +142,9 @@ def _write(
     with progress_bar(console, title, total, len(folder.done)) as show:
         for done, one in enumerate(found, start=1):
             certificates = plan.certificates(one.index, one.selection, one.counts)
-            by_vote = {vote.name: certificates[k : k + 1] for k, vote in enumerate(counted_votes)}
+            by_vote: dict[str, Any] = {
+                vote.name: certificates[k : k + 1] for k, vote in enumerate(counted_votes)
+            }
             if AFTER_SMOOTHING in wanted_votes:
                 by_vote[AFTER_SMOOTHING] = plan.after_smoothing(one.selection[members], one.counts[members])
             now = time.perf_counter()

@@ -10,7 +10,7 @@ import torch
 
 from shieldwall.errors import UserError
 from shieldwall.results import certificate_file
-from shieldwall.results.certificate_file import HEADER, CertificateFolder
+from shieldwall.results.certificate_file import HEADER, CertificateWriter
 from shieldwall.smoothing import Certificates, Gaussian, from_counts
 
 VOTES = ["we", "mme"]
@@ -22,8 +22,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "certificates"
 
 
-def opened(folder: Path, settings: dict[str, object] = SETTINGS) -> CertificateFolder:
-    return CertificateFolder(folder, VOTES, settings)
+def opened(folder: Path, settings: dict[str, object] = SETTINGS) -> CertificateWriter:
+    return CertificateWriter(folder, VOTES, settings)
 
 
 def one(successes: int) -> dict[str, Certificates]:
