@@ -4,8 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from mnist_files import Measured, Results
-
-from shieldwall.report.comparison import DASH, NOT_MEASURED, markdown_table
+from paper_comparison import DASH, NOT_MEASURED, markdown_table
 
 PAPER_SECONDS = {"drt": 1.04, "smoothadv": 1.86, "drt-smoothadv": 2.52}
 """Per mini-batch of 256 on a GTX 1080 Ti, adx-subsec:mnist."""

@@ -20,11 +20,7 @@ from mnist_files import ROWS, SIGMAS, Results
 from mnist_lines import Line
 from mnist_made import efficiency, made, protocol
 from mnist_words import PAGE, SUMMARY
-
-from shieldwall.errors import UserError
-from shieldwall.files import write_atomic
-from shieldwall.recipes import Recipe
-from shieldwall.report.comparison import (
+from paper_comparison import (
     DASH,
     Row,
     accuracy_table,
@@ -33,6 +29,10 @@ from shieldwall.report.comparison import (
     counted,
     markdown_table,
 )
+
+from shieldwall.errors import UserError
+from shieldwall.files import write_atomic
+from shieldwall.recipes import Recipe
 from shieldwall.results.metrics import average_certified_radius
 from shieldwall.results.paper import counterpart, envelope_counterpart
 

@@ -16,7 +16,6 @@ from shieldwall import recipes
 from shieldwall.data import Dataset
 from shieldwall.data.dataset import ResidentSplit
 from shieldwall.errors import UserError
-from shieldwall.report.chosen import of_votes
 from shieldwall.report.page import gallery, write_page
 from shieldwall.report.page.curves import starts_hidden
 from shieldwall.report.page.entries import choices, entries
@@ -24,6 +23,7 @@ from shieldwall.report.page.envelope import envelopes
 from shieldwall.report.page.training_curves import panels
 from shieldwall.results.paper import envelope_counterpart
 from shieldwall.results.record import RunRecord, read_logs
+from shieldwall.results.rows import select_votes
 
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 MOST_BYTES = 3_000_000
@@ -83,7 +83,7 @@ def written(
     runs: list[Path], tmp_path: Path, votes: Sequence[str] = (), **options: Any
 ) -> tuple[str, dict[str, list[list[str]]]]:
     out = tmp_path / "out" / "page.html"
-    write_page(of_votes(read_logs(runs), votes), out, **options)
+    write_page(select_votes(read_logs(runs), votes), out, **options)
     text = out.read_text(encoding="utf-8")
     return text, Texts(text).rows
 

@@ -38,8 +38,8 @@ class RunRecord:
     What a run was made before there was a field or a file for it is empty or None: not recorded.
     """
 
-    name: str
-    """That of the recipe, or of the folder; unlike those of other records that were read together."""
+    base: str
+    """The name of the recipe, or of the folder or the file."""
     home: Path
     """The folder it was read from; of an archive its path without the suffix."""
     certificates: Mapping[str, Certificates]
@@ -48,6 +48,13 @@ class RunRecord:
     """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
     is_run: bool = True
     """Whether it is a run, and not a file that stands alone."""
+    place: str = ""
+    """The end of its path, where it takes that to tell it from others of its name."""
+
+    @property
+    def name(self) -> str:
+        """Unlike those of other records that were read together."""
+        return f"{self.base} ({self.place})" if self.place else self.base
 
     @property
     def logs(self) -> list["Log"]:
@@ -205,11 +212,12 @@ def _records(found: Sequence[_Found]) -> list[RunRecord]:
         homes[run.name].add(run.home)
     return [
         RunRecord(
-            f"{run.name} ({_shortest(run.home, homes[run.name])})" if len(homes[run.name]) > 1 else run.name,
+            run.name,
             run.home,
             run.certificates,
             run.files,
             run.is_run,
+            _shortest(run.home, homes[run.name]) if len(homes[run.name]) > 1 else "",
         )
         for run in found
     ]

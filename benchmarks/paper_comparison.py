@@ -15,11 +15,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shieldwall.report.estimates import accuracy
-from shieldwall.report.rows import as_one
 from shieldwall.results.certificates import Floats
+from shieldwall.results.intervals import accuracy
 from shieldwall.results.metrics import average_certified_radius
 from shieldwall.results.record import Log
+from shieldwall.results.rows import envelope_row, rows_of_logs
 
 QUANTILE = 1.96
 PAPER_INPUTS = 1_000
@@ -57,7 +57,7 @@ class Row:
 
 def best_accuracy(logs: Sequence[Log], radii: Sequence[float]) -> Floats:
     """At each radius the highest certified accuracy of these logs, chosen after the fact as in the paper."""
-    return accuracy(as_one(logs), radii)
+    return accuracy(envelope_row(rows_of_logs(logs)), radii)
 
 
 def shares_differ(ours: float, n: int, theirs: float, m: int) -> bool:
