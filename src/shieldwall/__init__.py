@@ -40,20 +40,12 @@ if TYPE_CHECKING:
         Normalize,
         build_members,
     )
-    from shieldwall.smoothing import (
-        ABSTAIN,
-        Certificates,
-        ExactGaussian,
-        Gaussian,
-        Laplace,
-        Predictions,
-        Uniform,
-        after_smoothing,
-        certify,
-        certify_members,
-        from_counts,
-        predict,
-    )
+    from shieldwall.noise.distributions import Gaussian, Laplace, Uniform
+    from shieldwall.noise.exact import ExactGaussian
+    from shieldwall.smoothing.after import after_smoothing
+    from shieldwall.smoothing.certificates import Certificates, from_counts
+    from shieldwall.smoothing.certification import certify, certify_members
+    from shieldwall.smoothing.prediction import Predictions, predict
     from shieldwall.training import (
         ADP,
         DRT,
@@ -67,9 +59,12 @@ if TYPE_CHECKING:
         Stability,
         train,
     )
+    from shieldwall.vocabulary import (
+        ABSTAIN,
+    )
 
 _HOMES = {
-    "ABSTAIN": "smoothing",
+    "ABSTAIN": "vocabulary",
     "ADP": "training",
     "Certificates": "smoothing",
     "Consistency": "training",

@@ -11,8 +11,8 @@ from cli_tools import Outcome, Shieldwall, refused, rows, snapshot
 from typer.testing import CliRunner
 
 from shieldwall import cli, data
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian
 from shieldwall.stages import diagnose_run
 from shieldwall.stages.common import load_members
 from shieldwall.theory import simulate

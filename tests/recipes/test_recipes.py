@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shieldwall import UserError, data, models, recipes
-from shieldwall.smoothing.noise import Gaussian, Laplace, Uniform
+from shieldwall.noise.distributions import Gaussian, Laplace, Uniform
 from shieldwall.stages.common import noise_of
 from shieldwall.training import build_objective
 

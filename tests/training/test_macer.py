@@ -10,7 +10,7 @@ from scipy.special import ndtri, softmax
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.smoothing.noise import Noise
+from shieldwall.noise.distributions import Noise
 from shieldwall.training.macer import MACER
 
 SIGMA = 0.5

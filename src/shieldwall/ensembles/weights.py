@@ -20,8 +20,8 @@ from shieldwall import seeds
 from shieldwall.data.dataset import Split
 from shieldwall.ensembles.ensemble import confidences as member_confidences
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.inputs import device_of, evaluating
-from shieldwall.smoothing.noise import Noise
 
 MAX_POINTS = 1_000_000
 """Grid points beyond which a search is refused."""

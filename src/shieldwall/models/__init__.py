@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.models.cifar_resnet import resnet20, resnet110
 from shieldwall.models.normalize import Normalize
 from shieldwall.models.resnet50 import resnet50
@@ -35,7 +35,7 @@ def factory(name: str) -> ModelFactory:
     """The model called `name`, or the function that `module:function` names."""
     if ":" not in name:
         if name not in MODELS:
-            raise unknown("model", name, [*MODELS, "module:function"])
+            raise unknown_name("model", name, [*MODELS, "module:function"])
         return MODELS[name]
     module_name, _, function_name = name.partition(":")
     here = str(Path.cwd())

@@ -5,8 +5,7 @@ from typing import TypeVar
 
 from torch import nn
 
-from shieldwall.arguments import described
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, describe
 
 Member = TypeVar("Member")
 
@@ -18,7 +17,7 @@ def check_model(model: object) -> None:
     if not callable(model):
         raise UserError(
             "a model must be a module or a function from images (B, ...) to scores (B, K); "
-            f"given: {described(model)}"
+            f"given: {describe(model)}"
         )
 
 
@@ -27,7 +26,7 @@ def listed(members: Iterable[Member]) -> list[Member]:
     alone = isinstance(members, nn.Module) and not isinstance(members, nn.ModuleList)
     if alone or not isinstance(members, Iterable):
         raise UserError(
-            f"members must be a list of models; given: {described(members)}; "
+            f"members must be a list of models; given: {describe(members)}; "
             "write [model] for one model, ensemble.members for those of an ensemble"
         )
     found = list(members)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.recipes import imagenet
 from shieldwall.recipes.cifar10 import CIFAR10
 from shieldwall.recipes.digits import DIGITS, smoke
@@ -50,4 +50,4 @@ def get(name: str) -> Recipe:
     names = [*FAMILIES, *at_sigma]
     if not get_close_matches(name, names, cutoff=0.5):  # or the error would name them all
         raise UserError(f"no recipe called {name!r}; `shieldwall recipes` lists them")
-    raise unknown("recipe", name, names)
+    raise unknown_name("recipe", name, names)

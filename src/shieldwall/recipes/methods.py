@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from shieldwall.recipes.recipe import Recipe
+from shieldwall.vocabulary import SIGMAS
 
-SIGMAS = (0.25, 0.5, 1.0)
 Numbers = Mapping[str, Any]
 """Options by name; a tuple holds one value for each of SIGMAS."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from shieldwall.coercion import build
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.training.schedule import Schedule
 
 
@@ -25,7 +25,7 @@ class Certification:
     """At most so many of them."""
 
     def __post_init__(self) -> None:
-        from shieldwall.smoothing.bounds import check_draws
+        from shieldwall.binomial import check_draws
 
         check_draws(self.n0, self.n, self.alpha)
         if self.every < 1:
@@ -55,11 +55,11 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from shieldwall.smoothing.noise import named
+        from shieldwall.noise.distributions import noise_by_name
 
         if not 0 < self.sigma < float("inf"):
             raise UserError(f"sigma must be a positive number; given: {self.sigma}")
-        named(self.noise, self.sigma)
+        noise_by_name(self.noise, self.sigma)
         if self.hold_out < 0 or self.hold_out == 1:
             raise UserError(f"hold_out must be 0 for none, or at least 2; given: {self.hold_out}")
         if self.members < 1:
@@ -102,7 +102,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
             part = part.get(step) if isinstance(part, dict) else None
         free = outer[:1] == ["objective"]  # its keys depend on the method, which checks them itself
         if not isinstance(part, dict) or (last not in part and not free):
-            raise unknown("recipe key", key.strip(), _dotted(asdict(recipe)))
+            raise unknown_name("recipe key", key.strip(), _dotted(asdict(recipe)))
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:

@@ -16,13 +16,13 @@ from shieldwall.data import Dataset, Split
 from shieldwall.data.dataset import ResidentSplit
 from shieldwall.ensembles.votes import Vote, named, standard
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Noise
 from shieldwall.results.run import Run
 from shieldwall.smoothing.batch_size import default_batch_size
 from shieldwall.smoothing.classify import by_votes
 from shieldwall.smoothing.inputs import evaluating
-from shieldwall.smoothing.noise import Noise
-from shieldwall.stages.certify import AFTER_SMOOTHING
 from shieldwall.stages.common import choose_device, load_members, noise_of
+from shieldwall.vocabulary import EAS
 
 BATCH_SECONDS = 0.015
 """About how long one batch may take: visitors wait for each other's."""
@@ -116,7 +116,7 @@ def _served(run: Run, family: str, dataset: Dataset, device: torch.device) -> Se
 
 def _votes(count: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
     *alone, weighted, max_margin = standard(count)
-    together = {"we": [weighted], "mme": [max_margin], AFTER_SMOOTHING: alone} if count > 1 else {}
+    together = {"we": [weighted], "mme": [max_margin], EAS: alone} if count > 1 else {}
     by_method = {f"we-{method}": named("we", count, weights) for method, weights in tuned.items()}
     return {
         **together,

@@ -1,14 +1,13 @@
 """Randomized smoothing: noise, draws, exact bounds, certificates."""
 
+from shieldwall.noise.distributions import Gaussian, Laplace, Noise, Uniform
+from shieldwall.noise.exact import ExactGaussian
 from shieldwall.smoothing.after import after_smoothing
-from shieldwall.smoothing.certificates import ABSTAIN, Certificates, from_counts
+from shieldwall.smoothing.certificates import Certificates, from_counts
 from shieldwall.smoothing.certification import certify, certify_members
-from shieldwall.smoothing.exact import ExactGaussian
-from shieldwall.smoothing.noise import Gaussian, Laplace, Noise, Uniform
 from shieldwall.smoothing.prediction import Predictions, predict
 
 __all__ = [
-    "ABSTAIN",
     "Certificates",
     "ExactGaussian",
     "Gaussian",

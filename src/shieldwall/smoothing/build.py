@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from shieldwall.arguments import check_whole
 from shieldwall.ensembles.votes import Vote
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check_int
 from shieldwall.models.checks import check_model
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.batch_size import default_batch_size, is_out_of_memory, that_fits
 from shieldwall.smoothing.classify import Classify, by_argmax, by_votes
 from shieldwall.smoothing.engine import Engine
 from shieldwall.smoothing.inputs import evaluating, naming
-from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.precision import DTYPES, arithmetic, check_precision, in_precision
 from shieldwall.smoothing.stopping import Stopping
 
@@ -36,7 +35,7 @@ def engine_for(
 ) -> Engine:
     """An engine for inputs of this shape: over members and votes, or without votes over one classifier."""
     if batch_size is not None:
-        check_whole("batch_size", batch_size)
+        check_int("batch_size", batch_size)
         if batch_size < 1:
             raise UserError(f"batch_size must be at least 1; given: {batch_size}")
     owners = [_prepared(one, precision) for one in classifiers]

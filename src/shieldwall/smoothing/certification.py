@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from shieldwall.ensembles.votes import Vote, resolve
 from shieldwall.errors import UserError
 from shieldwall.models.checks import listed
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.certificates import Certificates
 from shieldwall.smoothing.inputs import check_inputs, device_of, numbered
-from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.plan import Plan
 
 

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.batch import Batch, InProgress, Read
 from shieldwall.smoothing.batch_size import is_out_of_memory
 from shieldwall.smoothing.classify import Classify
 from shieldwall.smoothing.inputs import naming
-from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.sample import NoiseStream
 from shieldwall.smoothing.stopping import Stopping
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from shieldwall import devices
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Noise, check_noise
 from shieldwall.smoothing.batch_size import is_out_of_memory
-from shieldwall.smoothing.noise import Noise, check_noise
 
 
 def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:

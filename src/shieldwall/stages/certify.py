@@ -15,27 +15,25 @@ from rich.console import Console
 from torch import Tensor
 
 from shieldwall import data
+from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import Split
 from shieldwall.ensembles import Vote, named, standard
-from shieldwall.errors import UserError, unknown
-from shieldwall.interruption import finishing_first
-from shieldwall.progress import progress_bar
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
 from shieldwall.results.certificates import CertificateFolder
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Noise
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.engine import Counted
 from shieldwall.smoothing.plan import Plan
 from shieldwall.stages.common import QUIET, choose_device, load_members, noise_of
 from shieldwall.stages.shares import counted
 from shieldwall.training.parallel import World
+from shieldwall.vocabulary import EAS
 
 PATIENCE = timedelta(days=1)
 """How long a process waits for the others: one input may take hours where another takes seconds."""
-AFTER_SMOOTHING = "eas"
-"""The file of ensemble-after-smoothing, which is no vote: it is had from the members' counts."""
 
 
 def certify_run(
@@ -105,7 +103,7 @@ def certify_run(
     one_image(dataset.test, plan.noise, wanted[0])
     with (
         world.joined(torch.device("cpu"), patience=PATIENCE),
-        finishing_first(console, "the inputs in progress") as should_stop,
+        defer_interrupt(console, "the inputs in progress") as should_stop,
     ):
         if not world.is_first:
             console.quiet = True  # for the caller too: what is said is said once
@@ -143,8 +141,8 @@ def _write(
         for done, one in enumerate(found, start=1):
             certificates = plan.certificates(one.index, one.selection, one.counts)
             by_vote = {vote.name: certificates[k : k + 1] for k, vote in enumerate(counted_votes)}
-            if AFTER_SMOOTHING in wanted_votes:
-                by_vote[AFTER_SMOOTHING] = plan.after_smoothing(one.selection[members], one.counts[members])
+            if EAS in wanted_votes:
+                by_vote[EAS] = plan.after_smoothing(one.selection[members], one.counts[members])
             now = time.perf_counter()
             folder.append(one.index, int(inputs.labels[one.index]), by_vote, now - last)
             last = now
@@ -159,12 +157,12 @@ def chosen_votes(
     asked: Sequence[str] | None, every_vote: Sequence[Vote], members: int
 ) -> tuple[list[str], list[Vote]]:
     """The names of those asked for, by default of all, and what is counted for them."""
-    names = [*(vote.name for vote in every_vote), *([AFTER_SMOOTHING] if members > 1 else [])]
+    names = [*(vote.name for vote in every_vote), *([EAS] if members > 1 else [])]
     wanted = list(dict.fromkeys(asked)) if asked else names
     for name in wanted:
         if name not in names:
-            raise unknown("vote", name, names)
-    of_after_smoothing = every_vote[:members] if AFTER_SMOOTHING in wanted else []
+            raise unknown_name("vote", name, names)
+    of_after_smoothing = every_vote[:members] if EAS in wanted else []
     return wanted, [vote for vote in every_vote if vote.name in wanted or vote in of_after_smoothing]
 
 

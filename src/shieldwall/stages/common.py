@@ -8,10 +8,12 @@ from shieldwall import devices, models
 from shieldwall.data import Dataset, Split
 from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import standard_names
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.noise.distributions import Noise, noise_by_name
+from shieldwall.noise.exact import ExactGaussian
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
-from shieldwall.smoothing import ExactGaussian, noise
+from shieldwall.vocabulary import MME, WE
 
 QUIET = Console(quiet=True)
 
@@ -23,10 +25,10 @@ def choose_device(name: str | None) -> torch.device:
     return devices.usable(name)
 
 
-def noise_of(recipe: Recipe, *, exact: bool = False) -> noise.Noise:
+def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:
     """The noise that the recipe's members are trained with, or its exact form."""
     if not exact:
-        return noise.named(recipe.noise, recipe.sigma)
+        return noise_by_name(recipe.noise, recipe.sigma)
     if recipe.noise != "gaussian":
         raise UserError(f"--exact-noise is Gaussian; the run was trained with {recipe.noise} noise")
     return ExactGaussian(recipe.sigma)
@@ -65,11 +67,11 @@ def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
 
 def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
     """The module whose argmax is the vote called `vote`."""
-    if vote == "we":
+    if vote == WE:
         return WeightedEnsemble(members)
-    if vote == "mme":
+    if vote == MME:
         return MaxMarginEnsemble(members)
     names = standard_names(len(members))
     if vote not in names:
-        raise unknown("vote", vote, names)
+        raise unknown_name("vote", vote, names)
     return members[names.index(vote)]

@@ -17,17 +17,17 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from shieldwall import data
+from shieldwall.console import progress_bar
 from shieldwall.data import Dataset
 from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble, confidences, standard
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
-from shieldwall.progress import progress_bar
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes import Certification
 from shieldwall.report.diagnosis import WE, AtInput, Diagnosis, as_tsv
 from shieldwall.report.explanation import Explanation
 from shieldwall.results import environment
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.plan import Plan
 from shieldwall.stages.certify import one_image

@@ -11,8 +11,9 @@ from torch import Tensor
 from shieldwall import data
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
-from shieldwall.smoothing import ABSTAIN, predict
+from shieldwall.smoothing.prediction import predict
 from shieldwall.stages.common import choose_device, classifier_of, noise_of, trained_members
+from shieldwall.vocabulary import ABSTAIN
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from shieldwall import data, models
+from shieldwall.console import progress_bar
 from shieldwall.errors import UserError
-from shieldwall.progress import progress_bar
 from shieldwall.recipes import Recipe
 from shieldwall.results import environment
 from shieldwall.results.run import Run

@@ -9,7 +9,7 @@ from torch import Tensor
 from shieldwall import data
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import cache_confidences, grid_search_weights, sween_weights
-from shieldwall.errors import unknown
+from shieldwall.errors import unknown_name
 from shieldwall.results.run import Run
 from shieldwall.stages.common import choose_device, held_out_part, load_members, noise_of
 
@@ -30,7 +30,7 @@ def weigh_run(
     adds the vote `we-METHOD`.
     """
     if method not in METHODS:
-        raise unknown("method of weighing", method, METHODS)
+        raise unknown_name("method of weighing", method, METHODS)
     run = Run(path)
     run.check_trained()
     where = choose_device(device)

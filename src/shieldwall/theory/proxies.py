@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.inputs import evaluation_mode
-from shieldwall.smoothing.noise import Noise
 from shieldwall.theory.members import Floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
 

@@ -30,7 +30,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise
+from shieldwall.noise.distributions import Noise
 from shieldwall.training.objective import Objective
 
 TIMEOUT = timedelta(minutes=10)

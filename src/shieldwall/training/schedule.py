@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from shieldwall.arguments import check_number, check_whole
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check_int, check_number
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "decay_every"):
-            check_whole(f"schedule.{name}", getattr(self, name))
+            check_int(f"schedule.{name}", getattr(self, name))
         for name in ("lr", "decay", "momentum", "weight_decay"):
             check_number(f"schedule.{name}", getattr(self, name))
         for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
