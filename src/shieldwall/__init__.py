@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from shieldwall.loading import (
         load,
     )
-    from shieldwall.models import (
-        Normalize,
-        build_members,
-    )
+    from shieldwall.models.normalize import Normalize
+    from shieldwall.models.registry import build_members
     from shieldwall.noise.distributions import Gaussian, Laplace, Uniform
     from shieldwall.noise.exact import ExactGaussian
     from shieldwall.smoothing.after import after_smoothing
@@ -76,7 +74,7 @@ _HOMES = {
     "Laplace": "smoothing",
     "MACER": "training",
     "MaxMarginEnsemble": "ensembles",
-    "Normalize": "models",
+    "Normalize": "models.normalize",
     "Objective": "training",
     "Predictions": "smoothing",
     "Schedule": "training",
@@ -88,7 +86,7 @@ _HOMES = {
     "Vote": "ensembles",
     "WeightedEnsemble": "ensembles",
     "after_smoothing": "smoothing",
-    "build_members": "models",
+    "build_members": "models.registry",
     "cache_confidences": "ensembles.weights",
     "certify": "smoothing",
     "certify_members": "smoothing",

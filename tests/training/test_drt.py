@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training.attack import smoothed_pgd
+from shieldwall.models.attack import smoothed_pgd
 from shieldwall.training.drt import DRT, gradient_diversity, mean_cosine, true_margin, valid_groups
 from shieldwall.training.parallel import World, on_share
 from shieldwall.training.smoothadv import SmoothAdv

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import shieldwall as sw
 from shieldwall import recipes
 from shieldwall.files import load_tensors, save_tensors
-from shieldwall.models import build_members
+from shieldwall.models.registry import build_members
 from shieldwall.training import Loss, Objective
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.loop import Record

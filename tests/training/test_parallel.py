@@ -26,7 +26,7 @@ import shieldwall as sw
 from shieldwall import recipes
 from shieldwall.data.dataset import ResidentSplit
 from shieldwall.files import load_tensors
-from shieldwall.models import build_members
+from shieldwall.models.registry import build_members
 from shieldwall.training import build_objective
 from shieldwall.training.loop import Record, train
 from shieldwall.training.objective import Loss, NoisyBatch, Objective

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from shieldwall.coercion import build
 from shieldwall.errors import UserError, unknown_name
+from shieldwall.recipes.fields import build
 from shieldwall.training.schedule import Schedule
 
 

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.errors import UserError
+from shieldwall.models.members import inference
 from shieldwall.serve.runs import Served
 from shieldwall.smoothing.after import after_smoothing
 from shieldwall.smoothing.ball import Ball
@@ -32,7 +33,6 @@ from shieldwall.smoothing.batch import Batch, InProgress
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.certificates import Certificates, from_counts
 from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
-from shieldwall.smoothing.inputs import evaluating
 from shieldwall.smoothing.precision import arithmetic
 from shieldwall.smoothing.sample import NoiseStream
 from shieldwall.smoothing.stopping import FixedDraws
@@ -92,7 +92,7 @@ class Sampling:
         """The first noisy images (count, C, H, W) of the sequence, and the votes on each."""
         pieces = [self.run.noise.perturb(self._one.image, piece) for piece in self._stream().take(count)]
         noisy = torch.cat(pieces)
-        with evaluating(self._engine.owners), arithmetic(self._engine.precision):
+        with inference(self._engine.owners), arithmetic(self._engine.precision):
             labels, _ = self._engine.classify(noisy)
         return noisy.cpu(), labels.T.tolist()
 

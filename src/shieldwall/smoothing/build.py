@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from shieldwall.devices import is_out_of_memory
 from shieldwall.ensembles.votes import Vote
 from shieldwall.errors import UserError, check_int
-from shieldwall.models.checks import check_model
+from shieldwall.models.members import check_model, inference, model_errors
 from shieldwall.noise.distributions import Noise
-from shieldwall.smoothing.batch_size import default_batch_size, is_out_of_memory, that_fits
+from shieldwall.smoothing.batch_size import default_batch_size, that_fits
 from shieldwall.smoothing.classify import Classify, by_argmax, by_votes
 from shieldwall.smoothing.engine import Engine
-from shieldwall.smoothing.inputs import evaluating, naming
 from shieldwall.smoothing.precision import DTYPES, arithmetic, check_precision, in_precision
 from shieldwall.smoothing.stopping import Stopping
 
@@ -44,7 +44,7 @@ def engine_for(
         batch_size = default_batch_size(device, shape, n0 + stopping.looks()[-1])
         if device.type == "cuda":
             probe = _probe(classify, owners, shape, device, precision)
-            with naming(shape):
+            with model_errors(shape):
                 batch_size = that_fits(batch_size, probe)
     if compile:
         classify = _classify([torch.compile(one, dynamic=False) for one in owners], votes)
@@ -86,7 +86,7 @@ def _probe(
     classify: Classify, owners: Sequence[object], shape: Sequence[int], device: torch.device, precision: str
 ) -> Callable[[int], object]:
     def probe(rows: int) -> object:
-        with evaluating(owners), arithmetic(precision):
+        with inference(owners), arithmetic(precision):
             return classify(torch.zeros((rows, *shape), dtype=DTYPES[precision], device=device))
 
     return probe

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from shieldwall import binomial
 from shieldwall.errors import UserError, check_int
+from shieldwall.models.members import infer_device
 from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.build import engine_for
-from shieldwall.smoothing.inputs import check_inputs, device_of, numbered
+from shieldwall.smoothing.inputs import check_inputs, numbered
 from shieldwall.smoothing.stopping import FixedDraws
 from shieldwall.vocabulary import ABSTAIN
 
@@ -55,7 +56,7 @@ def predict(
     inputs = numbered(x, indices)
     engine = engine_for(
         [classifier], None, noise, 0, FixedDraws(n),
-        shape=x.shape[1:], device=device_of([classifier], x, device),
+        shape=x.shape[1:], device=infer_device([classifier], x, device),
         seed=seed, batch_size=batch_size, precision=precision,
     )  # fmt: skip
     counts = torch.cat([found.counts for found in engine.counts(inputs)])

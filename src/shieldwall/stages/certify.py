@@ -17,6 +17,7 @@ from torch import Tensor
 from shieldwall import data
 from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import Split
+from shieldwall.devices import resolve_device
 from shieldwall.ensembles import Vote, named, standard
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
@@ -27,7 +28,7 @@ from shieldwall.results.run import Run
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.engine import Counted
 from shieldwall.smoothing.plan import Plan
-from shieldwall.stages.common import QUIET, choose_device, load_members, noise_of
+from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.stages.shares import counted
 from shieldwall.training.parallel import World
 from shieldwall.vocabulary import EAS
@@ -74,7 +75,7 @@ def certify_run(
     which = replace(
         recipe.certification, **{key: value for key, value in changes.items() if value is not None}
     )
-    where = choose_device(world.device_name(device))
+    where = resolve_device(world.device_name(device))
     dataset = data.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     tuned = run.tuned_weights()

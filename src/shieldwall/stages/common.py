@@ -1,14 +1,15 @@
-"""What every stage needs: a device, the run's noise and members, one of its votes as a classifier."""
+"""What every stage needs: the run's noise and members, one of its votes as a classifier."""
 
 import torch
 from rich.console import Console
 from torch import nn
 
-from shieldwall import devices, models
 from shieldwall.data import Dataset, Split
 from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import standard_names
 from shieldwall.errors import UserError, unknown_name
+from shieldwall.models.members import to_device
+from shieldwall.models.registry import build_members
 from shieldwall.noise.distributions import Noise, noise_by_name
 from shieldwall.noise.exact import ExactGaussian
 from shieldwall.recipes import Recipe
@@ -16,13 +17,6 @@ from shieldwall.results.run import Run
 from shieldwall.vocabulary import MME, WE
 
 QUIET = Console(quiet=True)
-
-
-def choose_device(name: str | None) -> torch.device:
-    """The device asked for, or the fastest one there is."""
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return devices.usable(name)
 
 
 def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:
@@ -44,9 +38,9 @@ def trained_members(
 ) -> list[nn.Module]:
     """The same without the data, for images of this shape and so many classes."""
     recipe = run.recipe
-    members = models.build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
+    members = build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
     run.load_members(members)
-    return [models.place(member, device).eval() for member in members]
+    return [to_device(member, device).eval() for member in members]
 
 
 def training_part(recipe: Recipe, dataset: Dataset) -> Split:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from shieldwall import data
 from shieldwall.console import progress_bar
+from shieldwall.devices import resolve_device
 from shieldwall.ensembles import Vote, named, standard
 from shieldwall.ensembles.votes import pair_names
 from shieldwall.errors import UserError
@@ -33,7 +34,7 @@ from shieldwall.smoothing.engine import Counted
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.strategies import compare_pair
 from shieldwall.stages.certify import one_image, wanted_inputs
-from shieldwall.stages.common import QUIET, choose_device, load_members, noise_of
+from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.vocabulary import EAS
 
 FILE = "strategies.tsv"
@@ -66,7 +67,7 @@ def compare_strategies(
     which = replace(
         recipe.certification, **{key: value for key, value in changes.items() if value is not None}
     )
-    where = choose_device(device)
+    where = resolve_device(device)
     dataset = data.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     votes = standard(len(members)) + [named(name, len(members)) for name in pair_names(len(members))]

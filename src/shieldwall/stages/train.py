@@ -6,14 +6,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from shieldwall import data, models
+from shieldwall import data
 from shieldwall.console import progress_bar
+from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
+from shieldwall.models.registry import build_members, factory
 from shieldwall.recipes import Recipe
 from shieldwall.results import environment
 from shieldwall.results.run import Run
 from shieldwall.stages import event_files
-from shieldwall.stages.common import QUIET, choose_device, noise_of, training_part
+from shieldwall.stages.common import QUIET, noise_of, training_part
 from shieldwall.stages.event_files import Write
 from shieldwall.training import DRT, build_objective, train
 from shieldwall.training.loop import Record
@@ -38,16 +40,14 @@ def train_run(
     if tensorboard:
         event_files.check_installed()
     world = World.from_environment()
-    where = choose_device(world.device_name(device))
+    where = resolve_device(world.device_name(device))
     objective = build_objective(recipe.objective, noise_of(recipe))
     objective.check_members(recipe.members)
-    models.factory(recipe.model)
+    factory(recipe.model)
     start = None if recipe.start is None else starting_run(recipe)
     dataset = data.load(recipe.data, data_dir)
     images = training_part(recipe, dataset)
-    members = models.build_members(
-        recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed
-    )
+    members = build_members(recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed)
     if start is not None:
         start.load_members(members)
     training = partial(

@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.data import Split
 from shieldwall.errors import UserError
-from shieldwall.models import place
-from shieldwall.models.checks import listed
-from shieldwall.smoothing.inputs import device_of, evaluation_mode, naming
+from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.checks import check_kinds, check_modules
 from shieldwall.training.objective import ACCURACY_OF, Objective
@@ -59,13 +57,13 @@ def train(
             call this function alike. The first of them does all reading and writing of the checkpoint
             and all calling back.
     """
-    members = listed(members)
+    members = as_member_list(members)
     check_modules(members)
     check_kinds(data, objective, schedule)
     objective.check_members(len(members))
-    where = device_of(members, data.labels, device)
+    where = infer_device(members, data.labels, device)
     for member in members:
-        place(member, where)
+        to_device(member, where)
     optimizer = torch.optim.SGD(
         [parameter for member in members for parameter in member.parameters() if parameter.requires_grad],
         lr=schedule.lr,
@@ -139,7 +137,7 @@ def _epoch(
 def check_labels(member: nn.Module, data: Split) -> None:
     """Refuse labels beyond the member's classes: a GPU would not say what is wrong."""
     image = data.images([0])
-    with naming(image.shape[1:]), evaluation_mode([member]), torch.no_grad():
+    with model_errors(image.shape[1:]), eval_mode([member]), torch.no_grad():
         classes = member(image).shape[-1]
     largest = int(data.labels.max())
     if largest >= classes:

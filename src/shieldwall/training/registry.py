@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shieldwall.coercion import build
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
+from shieldwall.recipes.fields import build
 from shieldwall.training.adp import ADP
 from shieldwall.training.consistency import Consistency
 from shieldwall.training.drt import DRT
