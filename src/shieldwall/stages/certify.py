@@ -18,6 +18,7 @@ from shieldwall import data
 from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import Split
 from shieldwall.devices import resolve_device
+from shieldwall.distributed import ProcessGroup
 from shieldwall.ensembles import Vote, named, standard
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
@@ -30,7 +31,6 @@ from shieldwall.smoothing.engine import Counted
 from shieldwall.smoothing.plan import Plan
 from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.stages.shares import counted
-from shieldwall.training.parallel import World
 from shieldwall.vocabulary import EAS
 
 PATIENCE = timedelta(days=1)
@@ -69,7 +69,7 @@ def certify_run(
         raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
     if batch_size is not None and batch_size < 1:
         raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
-    world = World.from_environment()
+    world = ProcessGroup.from_environment()
     run = Run(path)
     recipe = run.recipe
     which = replace(
@@ -103,16 +103,16 @@ def certify_run(
     work = partial(counted, engine, partial(one_image, dataset.test, plan.noise))
     one_image(dataset.test, plan.noise, wanted[0])
     with (
-        world.joined(torch.device("cpu"), patience=PATIENCE),
+        world.connected(torch.device("cpu"), patience=PATIENCE),
         defer_interrupt(console, "the inputs in progress") as should_stop,
     ):
-        if not world.is_first:
+        if not world.is_main:
             console.quiet = True  # for the caller too: what is said is said once
-            for _ in work(*world.agree(([], 0)), world, should_stop):
+            for _ in work(*world.broadcast(([], 0)), world, should_stop):
                 pass
             return run
         with run.lock(), CertificateFolder(run.path / to, wanted_votes, settings) as folder:
-            left, done = world.agree((remaining(folder.done, wanted), len(folder.done)))
+            left, done = world.broadcast((remaining(folder.done, wanted), len(folder.done)))
             if not left:
                 message = f"{folder.path}: all {len(wanted)} inputs are certified already"
                 console.print(message, highlight=False, markup=False, soft_wrap=True)

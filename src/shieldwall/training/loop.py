@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from shieldwall import seeds
 from shieldwall.data import Split
+from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.errors import UserError
 from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.checks import check_kinds, check_modules
 from shieldwall.training.objective import ACCURACY_OF, Objective
-from shieldwall.training.parallel import ALONE, World, copy_buffers_from_first, copy_state_from_first
+from shieldwall.training.parallel import copy_buffers_from_first, copy_state_from_first
 from shieldwall.training.schedule import Schedule
 from shieldwall.training.step import Step
 
@@ -40,7 +41,7 @@ def train(
     checkpoint: Path | str | None = None,
     on_epoch: Callable[[list[Record]], None] | None = None,
     on_batch: Callable[[int], None] | None = None,
-    world: World = ALONE,
+    world: ProcessGroup = SINGLE,
 ) -> list[Record]:
     """Train the members side by side, in place, and return one record per epoch.
 
@@ -53,7 +54,7 @@ def train(
             yields the losses of an uninterrupted run.
         on_epoch: called after each epoch with all records so far.
         on_batch: called after each batch with the number of images seen since the first epoch.
-        world: the processes that train together, by default this one alone; see `training.parallel`. All
+        world: the processes that train together, by default this one alone; see `distributed`. All
             call this function alike. The first of them does all reading and writing of the checkpoint
             and all calling back.
     """
@@ -74,9 +75,9 @@ def train(
     fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}, images={len(data)}"
     path = Path(checkpoint) if checkpoint is not None else None
     records: list[Record] = []
-    if world.is_first and path is not None and path.exists():
+    if world.is_main and path is not None and path.exists():
         records = checkpoints.load(path, members, optimizer, fingerprint)
-    records = world.agree(records)
+    records = world.broadcast(records)
     copy_state_from_first(world, members, optimizer)
 
     chance = float(data.labels.bincount().max()) / len(data)
@@ -95,9 +96,9 @@ def train(
         check_alive(records, chance)
         # What a checkpoint holds is what all go on with, or a resumed training would differ.
         copy_buffers_from_first(world, members)
-        if world.is_first and path is not None:
+        if world.is_main and path is not None:
             checkpoints.save(path, members, optimizer, records, fingerprint)
-        if world.is_first and on_epoch is not None:
+        if world.is_main and on_epoch is not None:
             on_epoch(records)
     for member in members:
         member.eval()
@@ -110,7 +111,7 @@ def _epoch(
     batches: Iterable[tuple[Tensor, Tensor]],
     images: int,
     step: Step,
-    world: World,
+    world: ProcessGroup,
     on_batch: Callable[[int], None] | None,
 ) -> Record:
     started = time.perf_counter()
@@ -119,11 +120,11 @@ def _epoch(
     sums: dict[str, Tensor] = {}
     seen = epoch * images
     for x, y in batches:
-        counted = world.share(len(x)).counted
+        counted = world.share(len(x)).num_rows
         for name, value in step(x, y).items():
             sums[name] = sums.get(name, 0) + value.double() * counted
         seen += len(x)
-        if world.is_first and on_batch is not None:
+        if world.is_main and on_batch is not None:
             on_batch(seen)
     # Summed up before they are looked at, so that all processes stop at a broken epoch, or none.
     totals = world.sum(torch.stack(list(sums.values()))).tolist()
