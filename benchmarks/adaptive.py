@@ -16,7 +16,7 @@ import torch
 
 from shieldwall import data
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles import named, standard
+from shieldwall.ensembles.votes import named, standard
 from shieldwall.results.environment import commit, device_name
 from shieldwall.results.run import Run
 from shieldwall.smoothing.build import engine_for

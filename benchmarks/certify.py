@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.ensembles import standard
+from shieldwall.ensembles.votes import standard
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
 from shieldwall.results.environment import commit, device_name

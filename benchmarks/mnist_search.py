@@ -23,7 +23,7 @@ from shieldwall.devices import resolve_device
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
 from shieldwall.stages.common import held_out_part, load_members, noise_of, training_part
-from shieldwall.training import build_objective
+from shieldwall.training.registry import build_objective
 
 OF_OBJECTIVE = ("warmup", "points", "design", "squared", "base.steps")
 

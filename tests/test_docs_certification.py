@@ -23,7 +23,7 @@ from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
 from shieldwall.smoothing.norms import in_norm
 from shieldwall.smoothing.plan import BOUNDS
 from shieldwall.smoothing.precision import DTYPES
-from shieldwall.stages import predict_run
+from shieldwall.stages.predict import predict_run
 from shieldwall.vocabulary import NORMS
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -8,7 +8,7 @@ import pytest
 from shieldwall import recipes
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes.methods import METHODS
-from shieldwall.training import build_objective
+from shieldwall.training.registry import build_objective
 from shieldwall.vocabulary import SIGMAS
 
 ALL = [

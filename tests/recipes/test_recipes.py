@@ -9,7 +9,7 @@ from shieldwall import UserError, data, recipes
 from shieldwall.models.registry import factory
 from shieldwall.noise.distributions import Gaussian, Laplace, Uniform
 from shieldwall.stages.common import noise_of
-from shieldwall.training import build_objective
+from shieldwall.training.registry import build_objective
 
 
 @pytest.mark.parametrize("name", recipes.FAMILIES)

@@ -28,10 +28,10 @@ from shieldwall.data.dataset import ResidentSplit
 from shieldwall.distributed import TORCHRUN, ProcessGroup
 from shieldwall.files import load_tensors
 from shieldwall.models.registry import build_members
-from shieldwall.training import build_objective
 from shieldwall.training.loop import Record, train
 from shieldwall.training.objective import Loss, NoisyBatch, Objective
 from shieldwall.training.parallel import on_share
+from shieldwall.training.registry import build_objective
 
 SECONDS = 120
 """No process of a test lives longer."""

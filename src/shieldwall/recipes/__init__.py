@@ -5,11 +5,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.recipes import imagenet
-from shieldwall.recipes.cifar10 import CIFAR10
-from shieldwall.recipes.digits import DIGITS, smoke
 from shieldwall.recipes.methods import Family
-from shieldwall.recipes.mnist import FASHION, MNIST
+from shieldwall.recipes.numbers import CIFAR10, DIGITS, FASHION, IMAGENET, IMAGENET_METHODS, MNIST, smoke
 from shieldwall.recipes.recipe import Certification, Recipe, difference, from_file, from_mapping, override
 
 __all__ = [
@@ -32,7 +29,7 @@ FAMILIES: dict[str, Family] = {
         *MNIST.families(),
         *FASHION.families(),
         *CIFAR10.families(),
-        *imagenet.IMAGENET.families(imagenet.METHODS),
+        *IMAGENET.families(IMAGENET_METHODS),
     ]
 }
 

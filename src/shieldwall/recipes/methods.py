@@ -28,7 +28,7 @@ class Family(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bench:
+class Benchmark:
     """A data set to run the methods on."""
 
     plain: Recipe
@@ -65,7 +65,7 @@ class Bench:
         return [family(method) for method in methods or METHODS]
 
 
-Description = Callable[[Bench, float], dict[str, Any]]
+Description = Callable[[Benchmark, float], dict[str, Any]]
 """(bench, sigma) -> the objective's name and options."""
 
 
@@ -77,7 +77,7 @@ def single(name: str, **defaults: Any) -> Description:
 def drt(base: Description, rhos: str = "drt", **fixed: Any) -> Description:
     """DRT around a method, with the weights that the bench gives for `rhos`."""
 
-    def describe(bench: Bench, sigma: float) -> dict[str, Any]:
+    def describe(bench: Benchmark, sigma: float) -> dict[str, Any]:
         return {"name": "drt", "base": base(bench, sigma), **bench.at(sigma, rhos), **fixed}
 
     return describe

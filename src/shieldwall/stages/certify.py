@@ -19,7 +19,7 @@ from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import Split
 from shieldwall.devices import resolve_device
 from shieldwall.distributed import ProcessGroup
-from shieldwall.ensembles import Vote, named, standard
+from shieldwall.ensembles.votes import Vote, named, standard
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification

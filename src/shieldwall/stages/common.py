@@ -5,7 +5,7 @@ from rich.console import Console
 from torch import nn
 
 from shieldwall.data import Dataset, Split
-from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble
+from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import standard_names
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.models.members import to_device

@@ -20,7 +20,8 @@ from shieldwall import data
 from shieldwall.console import progress_bar
 from shieldwall.data import Dataset
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble, confidences, standard
+from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble, confidences
+from shieldwall.ensembles.votes import standard
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.noise.distributions import Gaussian

@@ -21,8 +21,7 @@ from torch import Tensor
 from shieldwall import data
 from shieldwall.console import progress_bar
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles import Vote, named, standard
-from shieldwall.ensembles.votes import pair_names
+from shieldwall.ensembles.votes import Vote, named, pair_names, standard
 from shieldwall.errors import UserError
 from shieldwall.files import write_atomic
 from shieldwall.report.strategies import Certified, Comparison, Pair, as_tsv

@@ -18,8 +18,9 @@ from shieldwall.results.run import Run
 from shieldwall.stages import event_files
 from shieldwall.stages.common import QUIET, noise_of, training_part
 from shieldwall.stages.event_files import Write
-from shieldwall.training import DRT, build_objective, train
-from shieldwall.training.loop import Record
+from shieldwall.training.drt import DRT
+from shieldwall.training.loop import Record, train
+from shieldwall.training.registry import build_objective
 
 FROM_SCRATCH = "note: starting from random weights; DRT usually goes on from trained members: --from RUN"
 

@@ -9,15 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.data import Split
+from shieldwall.data import Dataset, Split
 from shieldwall.distributed import SINGLE, ProcessGroup
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, describe
 from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
+from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
-from shieldwall.training.checks import check_kinds, check_modules
 from shieldwall.training.objective import ACCURACY_OF, Objective
 from shieldwall.training.parallel import copy_buffers_from_first, copy_state_from_first
-from shieldwall.training.schedule import Schedule
 from shieldwall.training.step import Step
 
 Record = dict[str, Any]
@@ -170,3 +169,28 @@ def check_alive(records: Sequence[Record], chance: float) -> None:
             "run with a lower learning rate (--set schedule.lr=...), clipped gradients (--set "
             "schedule.clip=1) or, for DRT, a longer warm-up (--set objective.warmup=10)"
         )
+
+
+def check_modules(members: Sequence[object]) -> None:
+    """Members have weights of their own: the same module twice would be one, trained by two losses."""
+    for k, member in enumerate(members, start=1):
+        if not isinstance(member, nn.Module):
+            raise UserError(f"training takes torch modules; member {k} is: {describe(member)}")
+        first = next(j for j, other in enumerate(members, start=1) if other is member)
+        if first < k:
+            raise UserError(
+                f"members {first} and {k} are the same module; make one for each, or copy.deepcopy it"
+            )
+
+
+def check_kinds(data: object, objective: object, schedule: object) -> None:
+    if not isinstance(data, Split):
+        hint = "its .train" if isinstance(data, Dataset) else "sw.Split.from_tensors(images, labels)"
+        raise UserError(f"data must be a split to train on; given: {describe(data)}; pass {hint}")
+    if not isinstance(objective, Objective):
+        raise UserError(
+            "objective must be a training method, such as sw.GaussianAugmentation(sw.Gaussian(0.25)); "
+            f"given: {describe(objective)}"
+        )
+    if not isinstance(schedule, Schedule):
+        raise UserError(f"schedule must be such as sw.Schedule(epochs=10); given: {describe(schedule)}")
