@@ -1,6 +1,6 @@
 """The training methods, and their recipes on each data set.
 
-A data set is a `Bench`: its plain recipe, and the numbers that methods take there. A method describes its
+A data set is a `Benchmark`: its plain recipe, and the numbers that methods take there. A method describes its
 objective from these at one sigma. The numbers that stand here hold on every data set that gives no others:
 they are the defaults of the literature, as the methods' own papers or the code of Jeong & Shin (2020) have
 them, and ADP's and GAL's those of Pang et al. (2019) and Kariyappa & Qureshi (2019).
