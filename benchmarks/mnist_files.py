@@ -14,8 +14,8 @@ from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe
 from shieldwall.results.archive import SUFFIX
 from shieldwall.results.record import Log, RunRecord, read_runs
+from shieldwall.vocabulary import SIGMAS
 
-SIGMAS = (0.25, 0.5, 1.0)
 ROWS = (
     *("gaussian", "drt", "smoothadv", "drt-smoothadv", "drt-gd", "drt-cm", "adp", "gal"),
     *("macer", "stability", "consistency", "drt-consistency"),

@@ -24,8 +24,8 @@ import yaml
 
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
+from shieldwall.recipes import difference
 from shieldwall.results.certificates import (
-    ABSTAIN,
     DEVIATIONS,
     Certificates,
     Floats,
@@ -33,6 +33,7 @@ from shieldwall.results.certificates import (
     shared,
     split_call,
 )
+from shieldwall.vocabulary import ABSTAIN, NORMS
 
 REQUIRED = ("idx", "label", "predict", "radius", "correct")
 COLUMNS = (
@@ -40,7 +41,8 @@ COLUMNS = (
     "noise", "norm", "precision", "seed", "vote",
 )  # fmt: skip
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
-NORMS = ("l1", "l2", "linf")
+DATA = "data_sha256"
+"""The setting that tells test sets of one name apart."""
 USUAL_NORM = "l2"
 """The norm of a file that does not say: what other tools certify."""
 
@@ -296,11 +298,12 @@ class CertificateWriter:
             file.close()
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        from shieldwall.recipes import difference
-
         path = self.path / "settings.yaml"
         if path.is_file():
-            if other := difference(_read_settings(path), settings):
+            stored = _read_settings(path)
+            if DATA not in stored:  # an older folder, which never said
+                settings.pop(DATA, None)
+            if other := difference(stored, settings):
                 raise UserError(
                     f"{self.path} was certified with other settings ({other}); use --to NAME for a new "
                     "folder, or delete it"

@@ -42,6 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 from shieldwall.results.certificates import Certificates, Floats
 from shieldwall.results.metrics import abstention_rate, average_certified_radius, certified_accuracy
 from shieldwall.results.rows import Row, by_number
@@ -134,8 +135,6 @@ def _radii_by_input(one: Certificates) -> Floats:
 
 def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:
     """The exact interval of each proportion successes / trials."""
-    from shieldwall.smoothing.bounds import clopper_pearson_lower, clopper_pearson_upper
-
     tail = (1 - level) / 2
     return Interval(
         clopper_pearson_lower(successes, trials, tail), clopper_pearson_upper(successes, trials, tail)

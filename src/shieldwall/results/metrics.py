@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.errors import UserError
-from shieldwall.results.certificates import ABSTAIN, Certificates, Floats
+from shieldwall.results.certificates import Certificates, Floats
+from shieldwall.vocabulary import ABSTAIN
 
 _LEAST_RADII, _MOST_RADII = 5, 11
 _LEAST_RADIUS = 1e-7

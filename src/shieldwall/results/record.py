@@ -8,27 +8,23 @@ other/sigma_0.25                        a file of another tool, called by its ow
 """
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from shieldwall.errors import UserError
+from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
 from shieldwall.results.certificate_file import parse
 from shieldwall.results.certificates import Certificates
-
-if TYPE_CHECKING:
-    from shieldwall.recipes import Recipe
+from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
-_MEMBER = re.compile(r"member-(\d+)")
-_ENSEMBLES = {"we": "WE", "mme": "MME", "eas": "EAS"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +73,8 @@ class RunRecord:
         return content[0] if content else None
 
     @cached_property
-    def recipe(self) -> "Recipe | None":
+    def recipe(self) -> Recipe | None:
         """The recipe; None where there is none, or one that this version does not read."""
-        from shieldwall.recipes import from_mapping
-
         try:
             return None if self.recipe_content is None else from_mapping(self.recipe_content)
         except UserError:
@@ -176,24 +170,6 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     return _records(list(found.values()))
 
 
-def is_member(vote: str) -> bool:
-    """Whether a vote is a single member of an ensemble."""
-    return _MEMBER.fullmatch(vote) is not None
-
-
-def vote_title(vote: str) -> str:
-    """A vote as it is read: "member 1", "WE"."""
-    member = _MEMBER.fullmatch(vote)
-    return f"member {member[1]}" if member else _ENSEMBLES.get(vote, vote)
-
-
-def vote_order(vote: str) -> tuple[int, int, str]:
-    """The place of a vote among others: members by number, WE, MME, EAS, the rest by name."""
-    if member := _MEMBER.fullmatch(vote):
-        return 0, int(member[1]), vote
-    return 1, [*_ENSEMBLES, vote].index(vote), vote
-
-
 @dataclass
 class _Found:
     """A record in the making, before runs of one name are told apart."""
@@ -263,7 +239,7 @@ def _run_folder(file: Path) -> Path | None:
     folder = file.parent.resolve()
     if folder.name == FOLDER or (folder.parent / "recipe.yaml").is_file():
         return folder.parent
-    return folder if _stem(file) in _ENSEMBLES or is_member(_stem(file)) else None
+    return folder if is_standard_vote(_stem(file)) else None
 
 
 def _home(file: Path) -> Path:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.results.certificates import Certificates, Ints
-from shieldwall.results.record import Log, RunRecord, vote_title
+from shieldwall.results.record import Log, RunRecord
+from shieldwall.vocabulary import vote_title
 
 _NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
 
@@ -82,7 +83,7 @@ def select_votes(logs: Sequence[Log], votes: Collection[str]) -> list[Log]:
     """The logs of these votes, or all."""
     known = {log.vote for log in logs}
     for name in sorted(set(votes) - known):
-        raise unknown("vote", name, known)
+        raise unknown_name("vote", name, known)
     return [log for log in logs if not votes or log.vote in votes]
 
 

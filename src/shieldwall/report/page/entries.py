@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shieldwall.recipes import Recipe
-from shieldwall.results.record import Log, RunRecord, vote_title
+from shieldwall.results.record import Log, RunRecord
 from shieldwall.results.rows import method_of
+from shieldwall.vocabulary import vote_title
 
 UNSTATED = "not stated"
 _ENSEMBLES = ("WE", "MME", "EAS")

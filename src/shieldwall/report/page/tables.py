@@ -8,8 +8,9 @@ from shieldwall.report.page.envelope import Envelope
 from shieldwall.report.page.signs import MINUS, NOTHING, RHO, SIGMA
 from shieldwall.report.tables import accuracy_table
 from shieldwall.results.metrics import average_certified_radius, certified_accuracy, default_radii
-from shieldwall.results.paper import SIGMAS, PaperRow, counterpart, envelope_counterpart, weights_of_drt
+from shieldwall.results.paper import PaperRow, counterpart, envelope_counterpart, weights_of_drt
 from shieldwall.results.rows import incomparable_settings, rows_of_logs
+from shieldwall.vocabulary import SIGMAS
 
 
 @dataclass(frozen=True)
