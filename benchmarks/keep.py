@@ -36,8 +36,8 @@ DATA = {
 CARD = """\
 # {name}
 
-An ensemble of {members} members, {parameters:,} parameters each, for images {shape} with pixels in [0, 1], to be
-smoothed with {noise} noise of standard deviation {sigma:g}.
+An ensemble of {members} members, {parameters:,} parameters each, for images {shape} with pixels in
+[0, 1], to be smoothed with {noise} noise of standard deviation {sigma:g}.
 
 | | |
 | :-- | :-- |
@@ -47,13 +47,12 @@ smoothed with {noise} noise of standard deviation {sigma:g}.
 | weights | float32, safetensors, {files} |
 | licence | MIT, as the package |
 
-Measured on the test images, weights equal, certified in {certified_precision}, seed {certified_seed}, commit
-{certified_commit}:
+Measured on the test images, certified in {certified_precision} with seed {certified_seed} at commit {certified_commit}:
 
 {table}
 
-Meant for trying this package. The answers are for images such as those of the data set, with that noise; on
-others a certificate is as valid and says as little as that network knows of them.
+It is meant for trying this package out. On images unlike these digits, its answers mean nothing, though they
+have certificates: these say that an answer is stable, not that it is right.
 """
 
 

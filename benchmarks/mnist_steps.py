@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+from mnist_files import ROWS
 from train_step import measure
 
 from shieldwall import recipes
 from shieldwall.results.environment import commit, device_name
 from shieldwall.stages.common import noise_of
 from shieldwall.training import build_objective
-
-ROWS = ("gaussian", "drt", "smoothadv", "drt-smoothadv")
 
 
 def main() -> None:

@@ -82,6 +82,6 @@ def _certified(path: Path) -> Path:
     from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
     run = resolve_run(path)
-    if run == PACKAGED / path:
+    if run != path and run.parent == PACKAGED:
         raise UserError(f"{path} is pretrained and not certified yet; first run `shieldwall certify {path}`")
     return run

@@ -23,7 +23,7 @@ MNIST = Bench(
         # Jeong & Shin (2020), who defer MACER to the first drop of the learning rate.
         "macer": {"lam": (16.0, 16.0, 6.0), "defer": 30},
         "consistency": {"lam": (10.0, 5.0, 5.0)},
-        # Chosen on held-out training images: benchmarks/results/mnist-drt-search-h200-2026-11-16.md.
+        # Chosen on held-out training images for an earlier network (benchmarks/mnist_search.py).
         "drt": {"rho_gd": (1.0, 5.0, 5.0), "rho_cm": (1.0, 5.0, 0.5), "warmup": 5},
         # tab:bigtablemnist0.25, 0.50 and 1.00: the pair that is best for WE at the largest radius.
         "drt-smoothadv": {"rho_gd": (0.2, 0.3, 10.0), "rho_cm": (0.5, 5.0, 20.0)},
