@@ -47,7 +47,8 @@ An ensemble of {members} members, {parameters:,} parameters each, for images {sh
 | weights | float32, safetensors, {files} |
 | licence | MIT, as the package |
 
-Measured on the test images, certified in {certified_precision} with seed {certified_seed} at commit {certified_commit}:
+Measured on the test images, in {certified_precision}, with noise seed {certified_seed}, at commit
+{certified_commit}:
 
 {table}
 

@@ -53,6 +53,7 @@ class Page:
         self.notes = results.notes
 
     def text(self) -> str:
+        """Its sections in their order: a note goes to the first table that takes it."""
         results = self.results
         if not results.runs:
             return words.TITLE + "\n" + words.NOTHING + section("Not measured yet", not_measured(results))
@@ -62,14 +63,9 @@ class Page:
             ("Equal and tuned weights (the paper's Table 16)", lines.WEIGHTS),
             ("Other ways to diverse ensembles (the paper's Table 18)", lines.DIVERSITY),
         ]
-        beyond = [
-            section("Ensembles after smoothing", self.best(lines.AFTER_SMOOTHING), words.AFTER_SMOOTHING, 3),
-            *(section(row, self.best(lines.beyond_the_paper(row)), level=3) for row in results.other_rows),
-            section("The ACR of every vote", self.every_acr(), level=3),
-        ]
         return "".join(
             [
-                f"{words.TITLE}\n{words.READING}",
+                f"{words.TITLE}\n{words.READING}{words.MISSING if results.missing else ''}",
                 section("Protocol", words.PROTOCOL.format(protocol=protocol(results))),
                 section("Each sigma", self.each_sigma(), words.EACH_SIGMA),
                 section("The best over sigma", self.best(lines.MAIN), words.BEST),
@@ -80,10 +76,22 @@ class Page:
                     words.ABLATIONS,
                 ),
                 section("Other methods", self.best(lines.OTHERS), words.OTHERS),
-                section("Beyond the paper", "".join(beyond)),
+                section("Beyond the paper", self.beyond()),
                 section("What a training step costs", efficiency(results)),
                 section("Not measured yet", not_measured(results)),
                 section("How each was made", made(results)),
+            ]
+        )
+
+    def beyond(self) -> str:
+        rows = self.results.other_rows
+        return "".join(
+            [
+                section(
+                    "Ensembles after smoothing", self.best(lines.AFTER_SMOOTHING), words.AFTER_SMOOTHING, 3
+                ),
+                *(section(row, self.best(lines.beyond_the_paper(row)), level=3) for row in rows),
+                section("The ACR of every vote", self.every_acr(), level=3),
             ]
         )
 

@@ -13,8 +13,10 @@ difference and its sampling error, written by `python benchmarks/mnist_page.py`.
 READING = """\
 Every table has our row, the paper's below it, and the difference in points. Certified accuracy in %, by L2
 radius, over all inputs, abstentions among them. "Single" is member 1 of our three; all votes of a
-run are certified from the same draws. Rows that are not measured yet stand in [a list](#not-measured-yet)
-of their own.
+run are certified from the same draws.
+"""
+MISSING = """\
+Rows that are not measured yet stand in [a list](#not-measured-yet) of their own.
 """
 PROTOCOL = """\
 {protocol}
