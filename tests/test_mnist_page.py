@@ -160,7 +160,8 @@ def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int
     write("gaussian-0.25", others={0.8: 992}, member_1={0.8: 980})
     write("gaussian-0.5", others={0.8: 500, 1.6: 490})
     write("gaussian-1.0", others={0.8: 610, 2.1: 350})
-    write("drt-0.5", "objective.rho_gd=7", others={0.8: 990})
+    drt = ("objective.rho_gd=7", "objective.rho_cm=5", "schedule.epochs=60", "schedule.lr=0.01")
+    write("drt-0.5", *drt, others={0.8: 990})
     write("gaussian-5-0.5", others={0.7: 1_000})
     (root / "results/mnist/notes.yaml").write_text("gaussian: Because\n  of this.\ndrt-0.5: And that.\n")
     steps = {
