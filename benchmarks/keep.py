@@ -52,8 +52,8 @@ Measured on the test images, in {certified_precision}, with noise seed {certifie
 
 {table}
 
-It is meant for trying this package out. On images unlike these digits, its answers mean nothing, though they
-have certificates: these say that an answer is stable, not that it is right.
+It is meant for trying this package out. On images unlike those of its data set, its answers mean nothing,
+though they have certificates: these say that an answer is stable, not that it is right.
 """
 
 
