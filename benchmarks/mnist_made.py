@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from mnist_files import HOLD_OUT, SIGMAS, TEST_IMAGES, TRAINING_IMAGES, Measured, Results
-from mnist_words import NOT_MEASURED
+from mnist_words import HOURS, NOT_MEASURED
 
 from shieldwall import recipes
 from shieldwall.recipes import Recipe
 from shieldwall.report.comparison import DASH, markdown_table
 
+IMAGES = TRAINING_IMAGES - TRAINING_IMAGES // HOLD_OUT
+"""Those that a run is trained on."""
 PAPER_SECONDS = {"drt": 1.04, "smoothadv": 1.86, "drt-smoothadv": 2.52}
 """Per mini-batch of 256 on a GTX 1080 Ti, adx-subsec:mnist."""
 STEPS = {
@@ -65,24 +67,27 @@ def not_measured(results: Results) -> str:
         plans = [recipes.get(f"mnist-{row}-{sigma}") for sigma in sigmas]
         steps = [_steps(plan) for plan in plans]
         milliseconds = times["milliseconds"].get(row)
-        hours = DASH if milliseconds is None else f"{sum(steps) * milliseconds / 3_600_000:.1f}"
+        images = sum(plan.schedule.epochs for plan in plans) * IMAGES
+        hours = DASH if milliseconds is None else f"{images / 256 * milliseconds / 3_600_000:.1f}"
         some = "" if len(sigmas) == len(SIGMAS) else f" --sigmas {','.join(map(str, sigmas))}"
         lines.append(
             [
                 row,
                 " / ".join(f"{sigma:g}" for sigma in sigmas),
                 _each([str(plan.schedule.epochs) for plan in plans]),
+                _each([str(plan.schedule.batch_size) for plan in plans]),
                 _each([f"{count:,}" for count in steps]),
                 *([hours] if times["milliseconds"] else []),
                 f"`python benchmarks/mnist.py {row}{some}`",
             ]
         )
-    head = ["row", "sigma", "epochs", "steps of training"]
+    head = ["row", "sigma", "epochs", "batch", "steps of training"]
     head += [f"hours of training, {times['device']}"] if times["milliseconds"] else []
     plan = recipes.get(f"mnist-gaussian-{SIGMAS[0]}")
     certified = plan.certification
     passes = TEST_IMAGES // certified.every * (certified.n0 + certified.n) * plan.members
-    words = NOT_MEASURED.format(batch=plan.schedule.batch_size, passes=f"{passes / 1e6:.0f}")
+    words = NOT_MEASURED.format(images=f"{IMAGES:,}", passes=f"{passes / 1e6:.0f}")
+    words += f"\n{HOURS}" if times["milliseconds"] else ""
     return f"{words}\n\n{markdown_table([*head, 'command'], lines, align=':--')}"
 
 
@@ -93,8 +98,7 @@ def _each(texts: Sequence[str]) -> str:
 
 def _steps(recipe: Recipe) -> int:
     """Updates in the training of a run with held-out images."""
-    images = TRAINING_IMAGES - TRAINING_IMAGES // HOLD_OUT
-    return recipe.schedule.epochs * -(-images // recipe.schedule.batch_size)
+    return recipe.schedule.epochs * -(-IMAGES // recipe.schedule.batch_size)
 
 
 def made(results: Results) -> str:

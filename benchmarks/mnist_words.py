@@ -45,9 +45,9 @@ Consistency."""
 AFTER_SMOOTHING = """\
 Members smoothed each for itself, then combined (EAS): the best over sigma at each radius."""
 NOT_MEASURED = """\
-Of each row and sigma one run of three members. A step is one update by a mini-batch of {batch} images; then
-certifying a run takes {passes} million forward passes of one member. A command that was cut off goes on where
-it stopped."""
+Of each row and sigma one run of three members, trained on {images} images; certifying it takes {passes}
+million forward passes of one member. A command that was cut off goes on where it stopped."""
+HOURS = "Hours are reckoned from what a step of 256 images takes there, all sigmas together."
 
 SUMMARY = """\
 MNIST, three LeNets, ours / the paper's: average certified radius (ACR) at each sigma, and certified accuracy

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 import shutil
 import sys
@@ -137,13 +138,13 @@ def test_with_no_file_the_page_is_a_list_of_what_is_to_be_measured(
     ]
     todo = section(text, "Not measured yet")
     assert cells(todo, "gaussian") == [
-        *("0.25 / 0.5 / 1", "90", "20,070", "`python benchmarks/mnist.py gaussian`")
+        *("0.25 / 0.5 / 1", "90", "256", "20,070", "`python benchmarks/mnist.py gaussian`")
     ]
-    assert cells(todo, "drt")[2] == " / ".join(
-        f"{223 * recipes.get(f'mnist-drt-{sigma}').schedule.epochs:,}" for sigma in (0.25, 0.5, 1.0)
-    )
+    schedule = recipes.get("mnist-drt-0.5").schedule
+    steps = schedule.epochs * math.ceil(57_000 / schedule.batch_size)
+    assert cells(todo, "drt")[1:4] == [str(schedule.epochs), str(schedule.batch_size), f"{steps:,}"]
     assert todo.count("`python benchmarks/mnist.py ") == len(ROWS)
-    assert "300 million forward passes" in todo
+    assert "300\nmillion forward passes" in todo
     summary = (root / "README.md").read_text()
     assert summary.startswith("Before.\n<!-- mnist:begin -->\nThe paper's MNIST tables")
     assert "none of the 36 runs is done" in summary
@@ -235,7 +236,7 @@ def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int
     todo = section(text, "Not measured yet")
     assert "| gaussian |" not in todo
     epochs = [recipes.get(f"mnist-drt-{sigma}").schedule.epochs for sigma in (0.25, 1.0)]
-    hours = f"{sum(epochs) * 223 * 8 / 3_600_000:.1f}"
+    hours = f"{sum(epochs) * 57_000 / 256 * 8 / 3_600_000:.1f}"
     assert "| hours of training, H200 |" in todo
     assert cells(todo, "drt")[0] == "0.25 / 1"
     assert cells(todo, "drt")[-2:] == [hours, "`python benchmarks/mnist.py drt --sigmas 0.25,1.0`"]
