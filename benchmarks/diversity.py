@@ -6,7 +6,7 @@ For each seed, the plain ensemble (digits-gaussian) is trained, and then trained
 length and learning rate: as before, with DRT (digits-drt), and with either of its terms alone (digits-drt-gd,
 digits-drt-cm). Measured on all test images: under noise, the gradient-diversity loss as the paper prints it,
 the mean cosine of two members' margin gradients and the mean margin; and by certification, the accuracy at
-some radii and the average certified radius (ACR). The recipes' numbers were chosen on training images, held out.
+some radii and the ACR. The recipes' numbers were chosen on held-out training images.
 """
 
 import argparse
