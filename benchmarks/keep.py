@@ -17,9 +17,10 @@ from typing import Any
 import yaml
 from documents import markdown_report
 
-from shieldwall import data, models
+from shieldwall import data
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
+from shieldwall.models.registry import build_members
 from shieldwall.results.packed import is_packed
 from shieldwall.results.run import Run
 from shieldwall.runs import pretrained
@@ -94,7 +95,7 @@ def card(run: Run, name: str, environment: dict[str, Any]) -> str:
     if recipe.data not in DATA:
         raise UserError(f"benchmarks/keep.py does not know what to say of the data set {recipe.data!r} yet")
     shape, classes = data.outline(recipe.data)
-    (member,) = models.build_members(recipe.model, 1, len(classes), shape, seed=0)
+    (member,) = build_members(recipe.model, 1, len(classes), shape, seed=0)
     sizes = [path.stat().st_size for path in run.member_paths()]
     made = environment["train"]
     return CARD.format(

@@ -19,7 +19,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from mnist_files import HOLD_OUT, ROWS, SIGMAS
+from mnist_files import HOLD_OUT, ROWS
 from rich.console import Console
 
 from shieldwall import recipes
@@ -28,7 +28,10 @@ from shieldwall.report import table
 from shieldwall.results.logs import read_logs
 from shieldwall.results.packed import pack
 from shieldwall.results.run import Run
-from shieldwall.stages import certify_run, train_run, weigh_run
+from shieldwall.stages.certify import certify_run
+from shieldwall.stages.train import train_run
+from shieldwall.stages.weigh import weigh_run
+from shieldwall.vocabulary import SIGMAS
 
 RADII = tuple(0.25 * k for k in range(11))
 

@@ -14,8 +14,8 @@ from shieldwall.recipes import Recipe
 from shieldwall.results.log_names import FOLDER
 from shieldwall.results.logs import Log, read_log
 from shieldwall.results.packed import SUFFIX, as_folder
+from shieldwall.vocabulary import SIGMAS
 
-SIGMAS = (0.25, 0.5, 1.0)
 HOLD_OUT = 20
 """Every so many training images are kept from training."""
 TRAINING_IMAGES, TEST_IMAGES = 60_000, 10_000

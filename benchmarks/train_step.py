@@ -20,7 +20,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.models import build_members, place
+from shieldwall.models.members import to_device
+from shieldwall.models.registry import build_members
 from shieldwall.results.environment import commit, device_name
 from shieldwall.training.drt import DRT, true_margin
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
@@ -57,7 +58,7 @@ def measure(
     model: str, count: int, objective: Objective, images: int, device: torch.device, clip: float | None = None
 ) -> tuple[float, float]:
     """Median milliseconds of a step, and the peak memory in MiB (0 on CPU)."""
-    members = [place(one, device).train() for one in build_members(model, count, 10, SHAPES[model], 0)]
+    members = [to_device(one, device).train() for one in build_members(model, count, 10, SHAPES[model], 0)]
     optimizer = make_optimizer(members, 1e-3, momentum=0.9, weight_decay=0.0, device=device)
     generator = torch.Generator(device).manual_seed(0)
     x = torch.rand(images, *SHAPES[model], generator=generator, device=device)

@@ -12,15 +12,16 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import shieldwall as sw
-from shieldwall import cli, data, models, recipes
+from shieldwall import cli, data, recipes
 from shieldwall.errors import UserError
 from shieldwall.files import load_tensors
+from shieldwall.models.registry import build_members
 from shieldwall.results import environment
 from shieldwall.results.packed import as_folder
 from shieldwall.results.run import Run
 from shieldwall.runs import pretrained
 from shieldwall.runs.pretrained import resolve_run
-from shieldwall.stages import certify_run
+from shieldwall.stages.certify import certify_run
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = pretrained.names()
@@ -38,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def members(seed: int) -> list[nn.Module]:
-    return models.build_members("digits-cnn", 2, 10, (1, 8, 8), seed)
+    return build_members("digits-cnn", 2, 10, (1, 8, 8), seed)
 
 
 def trained(path: Path, seed: int) -> Run:

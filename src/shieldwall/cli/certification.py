@@ -60,7 +60,7 @@ def certify_command(
     option does to the guarantee: docs/certification.md.
     """
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages import certify_run
+    from shieldwall.stages.certify import certify_run
 
     done = certify_run(
         resolve_run(run, to_write=True), n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
@@ -93,7 +93,7 @@ def predict_command(
     Example: `shieldwall predict runs/demo --index 0,1,2 --vote mme`
     """
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages import predict_run
+    from shieldwall.stages.predict import predict_run
 
     try:
         indices = [int(part) for part in index.split(",") if part.strip()]

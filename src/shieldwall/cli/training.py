@@ -39,7 +39,7 @@ def train_command(
     """
     from shieldwall import recipes
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages import train_run
+    from shieldwall.stages.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
     if seed is not None:
@@ -71,7 +71,7 @@ def weigh_command(
     has one more vote, `we-sween` or `we-grid`.
     """
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages import weigh_run
+    from shieldwall.stages.weigh import weigh_run
 
     table = Table("weights", "", "held-out accuracy under noise", box=None, header_style="bold")
     found = weigh_run(

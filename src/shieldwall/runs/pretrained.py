@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.files import disk_errors
 
 PACKAGED = Path(__file__).parents[1] / "pretrained"
@@ -41,7 +41,7 @@ def packaged_run(name: str) -> Path:
     if not known:
         raise UserError(f"no pretrained ensemble called {name!r}: this copy of shieldwall comes without any")
     if name not in known:
-        raise unknown("pretrained ensemble", name, known)
+        raise unknown_name("pretrained ensemble", name, known)
     for file, expected in known[name].items():
         path = PACKAGED / name / file
         if not path.is_file() or sha256(path) != expected:
