@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         WeightedEnsemble,
     )
     from shieldwall.ensembles.weights import (
-        cache_confidences,
         grid_search_weights,
         sween_weights,
     )
@@ -53,6 +52,9 @@ if TYPE_CHECKING:
         certify_members,
         from_counts,
         predict,
+    )
+    from shieldwall.smoothing.confidences import (
+        noisy_confidences,
     )
     from shieldwall.training import (
         ADP,
@@ -94,13 +96,13 @@ _HOMES = {
     "WeightedEnsemble": "ensembles",
     "after_smoothing": "smoothing",
     "build_members": "models",
-    "cache_confidences": "ensembles.weights",
     "certify": "smoothing",
     "certify_members": "smoothing",
     "from_counts": "smoothing",
     "grid_search_weights": "ensembles.weights",
     "load": "loading",
     "load_data": "data",
+    "noisy_confidences": "smoothing.confidences",
     "predict": "smoothing",
     "sween_weights": "ensembles.weights",
     "train": "training",
@@ -132,13 +134,13 @@ __all__ = [
     "WeightedEnsemble",
     "after_smoothing",
     "build_members",
-    "cache_confidences",
     "certify",
     "certify_members",
     "from_counts",
     "grid_search_weights",
     "load",
     "load_data",
+    "noisy_confidences",
     "predict",
     "sween_weights",
     "train",
