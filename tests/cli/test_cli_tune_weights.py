@@ -3,11 +3,20 @@
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
-from cli_tools import Shieldwall, refused
+from cli_tools import Outcome, Shieldwall, refused
 
-from shieldwall import load_data, recipes
-from shieldwall.stages.common import held_out_part, training_part
+from shieldwall import from_counts, load_data, recipes
+from shieldwall.ensembles import weighted
+from shieldwall.ensembles.weights import certified_accuracy, grid_search_weights
+from shieldwall.recipes import Certification
+from shieldwall.results.run import Run
+from shieldwall.smoothing import Gaussian
+from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.smoothing.noise import Laplace, Noise, Uniform
+from shieldwall.stages.common import held_out_part, load_members, training_part
+from shieldwall.stages.tune_weights import copies_needed
 
 
 @pytest.fixture
@@ -32,10 +41,10 @@ def test_held_out_images_are_those_that_training_does_not_see() -> None:
 def test_weights_are_kept_and_certified_as_one_more_vote(
     shieldwall: Shieldwall, held_out_run: Path, method: str
 ) -> None:
-    done = shieldwall("weigh", held_out_run, "--method", method, "--copies", "3")
+    done = shieldwall("tune-weights", held_out_run, "--method", method, "--copies", "3")
     assert done.code == 0, done.err
-    assert "equal" in done.out
-    assert "%" in done.out
+    names = [line.split()[0] for line in done.out.splitlines()[1:]]
+    assert names == ["equal", f"we-{method}"]
     weights = yaml.safe_load((held_out_run / "weights.yaml").read_text())[method]
     assert len(weights) == 2
     assert sum(weights) == pytest.approx(1.0)
@@ -46,7 +55,70 @@ def test_weights_are_kept_and_certified_as_one_more_vote(
     assert lines[1].endswith(f"we-{method}")
 
 
+def test_weights_for_certified_accuracy_are_another_vote(
+    shieldwall: Shieldwall, held_out_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the library called by hand, and certificates from counts."""
+    monkeypatch.setenv("COLUMNS", "100")
+    options = ["--method", "grid", "--objective", "certified", "--radius", "0.25", "--copies", "20"]
+    assert shieldwall("tune-weights", held_out_run, "--method", "grid", "--copies", "3").code == 0
+    done = shieldwall("tune-weights", held_out_run, *options)
+    assert done.code == 0, done.err
+    kept = yaml.safe_load((held_out_run / "weights.yaml").read_text())
+    assert list(kept) == ["grid", "grid-0.25"]
+
+    run, dataset = Run(held_out_run), load_data("digits")
+    noise, certification = Gaussian(0.25), run.recipe.certification
+    images = held_out_part(run.recipe, dataset)
+    members = load_members(run, dataset, torch.device("cpu"))
+    confidences = noisy_confidences(members, images, noise, copies=20, seed=run.recipe.seed)
+    needed = copies_needed(noise, 0.25, 20, certification)
+    expected = grid_search_weights(confidences, images.labels, score=certified_accuracy(needed))
+    assert kept["grid-0.25"] == pytest.approx(expected.tolist())
+
+    lines = [line.split() for line in done.out.splitlines()[1:]]
+    for cells, weights in zip(lines, ([0.5, 0.5], kept["grid-0.25"]), strict=True):
+        combined = weighted(confidences.flatten(1, 2), torch.tensor(weights)).reshape(len(images), 20, -1)
+        correct = (combined.argmax(-1) == images.labels[:, None]).sum(-1)
+        assert cells[-1] == f"{100 * (correct >= needed).double().mean():.2f}%"
+    assert float(lines[1][-1][:-1]) >= float(lines[0][-1][:-1])
+
+    done = shieldwall("certify", held_out_run, "--limit", "2", "--n", "100", "--votes", "we-grid-0.25")
+    assert done.code == 0, done.err
+    assert (held_out_run / "certificates" / "we-grid-0.25.tsv").is_file()
+
+
+@pytest.mark.parametrize("noise", [Gaussian(0.5), Uniform(0.5), Laplace(0.5)])
+@pytest.mark.parametrize("radius", [0.0, 0.2, 0.35])
+def test_copies_needed_are_those_of_certificates(noise: Noise, radius: float) -> None:
+    n, copies = 200, 30
+    plan = Certification(n0=10, n=n, alpha=0.01)
+    counts = torch.tensor([[k, n - k] for k in range(n + 1)])
+    certificates = from_counts(counts, counts, noise, 0.01)
+    is_certified = (certificates.labels == 0) & (certificates.radii >= radius)
+    fewest = min(k for k in range(n + 1) if is_certified[k])
+    expected = min(k for k in range(copies + 1) if k * n >= fewest * copies)
+    assert copies_needed(noise, radius, copies, plan) == expected
+
+
+def test_the_former_name_says_the_new_one(shieldwall: Shieldwall) -> None:
+    done = shieldwall("weigh", "runs/mine", "--method", "grid")
+    refused(done, "`weigh` is now called `tune-weights`", "shieldwall tune-weights runs/mine --method grid")
+
+
 def test_mistakes(shieldwall: Shieldwall, held_out_run: Path, trained: Path, tmp_path: Path) -> None:
-    refused(shieldwall("weigh", held_out_run, "--method", "swen"), "did you mean 'sween'")
-    refused(shieldwall("weigh", trained), "--set hold_out=10")
+    def tune(*options: str) -> Outcome:
+        return shieldwall("tune-weights", held_out_run, *options)
+
+    refused(tune("--method", "swen"), "did you mean 'sween'")
+    refused(tune("--method", "grid", "--objective", "certifed", "--radius", "1"), "did you mean 'certified'")
+    refused(tune("--objective", "certified", "--radius", "1"), "use --method grid")
+    refused(tune("--method", "grid", "--objective", "certified"), "--radius go together")
+    refused(tune("--method", "grid", "--radius", "0.5"), "--radius go together")
+    certified = ["--method", "grid", "--objective", "certified", "--radius"]
+    refused(tune(*certified, "-1"), "0 or a positive number; given: -1")
+    refused(tune(*certified, "9"), "no image can be certified at radius 9 with gaussian(0.25) and n = 1,000")
+    refused(tune(*certified, "0.1", "--copies", "0"), "copies")
+    assert not (held_out_run / "weights.yaml").exists()
+    refused(shieldwall("tune-weights", trained), "--set hold_out=10")
     refused(shieldwall("train", "smoke", "--set", "hold_out=1", "--out", tmp_path / "bad"), "at least 2")
