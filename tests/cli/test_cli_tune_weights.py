@@ -8,13 +8,12 @@ import yaml
 from cli_tools import Outcome, Shieldwall, refused
 
 from shieldwall import from_counts, load_data, recipes
-from shieldwall.ensembles import weighted
+from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import certified_accuracy, grid_search_weights
+from shieldwall.noise.distributions import Gaussian, Laplace, Noise, Uniform
 from shieldwall.recipes import Certification
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.smoothing.noise import Laplace, Noise, Uniform
 from shieldwall.stages.common import held_out_part, load_members, training_part
 from shieldwall.stages.tune_weights import copies_needed
 

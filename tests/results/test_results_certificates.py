@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.results import certificates
 from shieldwall.results.certificates import HEADER, CertificateFolder
-from shieldwall.smoothing import Certificates, Gaussian, from_counts
+from shieldwall.smoothing.certificates import Certificates, from_counts
 
 VOTES = ["we", "mme"]
 SETTINGS = {"noise": "gaussian(0.1)", "seed": 7}
@@ -73,6 +74,18 @@ def test_other_settings_do_not_get_in(folder: Path):
     with pytest.raises(UserError, match=r"other settings \(n: None, not 5\)"):
         opened(folder, {**SETTINGS, "n": 5})
     assert (folder / "settings.yaml").read_bytes() == before
+
+
+def test_other_data_do_not_get_in_unless_the_folder_never_said_which(folder: Path, tmp_path: Path):
+    with opened(folder, {**SETTINGS, "data_sha256": "ab"}):
+        pass
+    with pytest.raises(UserError, match=r"other settings \(data_sha256: 'ab', not 'cd'\)"):
+        opened(folder, {**SETTINGS, "data_sha256": "cd"})
+    older = tmp_path / "older"
+    with opened(older):
+        pass
+    with opened(older, {**SETTINGS, "data_sha256": "cd"}) as files:
+        assert files.done == []
 
 
 def test_an_input_that_only_some_votes_have_is_dropped(folder: Path):

@@ -9,8 +9,8 @@ import torch
 from scipy.special import ndtri
 
 import shieldwall as sw
-from shieldwall.ensembles import max_margin
-from shieldwall.smoothing.noise import Laplace, Noise, Uniform
+from shieldwall.ensembles.votes import max_margin
+from shieldwall.noise.distributions import Laplace, Noise, Uniform
 from shieldwall.theory.strategies import VERDICTS, PairWins, pair_wins
 
 NOISE = sw.Gaussian(0.5)

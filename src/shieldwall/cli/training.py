@@ -38,7 +38,7 @@ def train_command(
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
-    from shieldwall.stages import train_run
+    from shieldwall.stages.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
     if seed is not None:
@@ -79,7 +79,7 @@ def tune_weights_command(
     The run must have been trained with `--set hold_out=10` or similar. Certification then has one more vote:
     `we-sween`, `we-grid`, or `we-grid-0.5` for certified accuracy at radius 0.5.
     """
-    from shieldwall.stages import tune_weights_run
+    from shieldwall.stages.tune_weights import tune_weights_run
 
     results = tune_weights_run(
         run, method, objective=objective, radius=radius, copies=copies, data_dir=data_dir, device=device

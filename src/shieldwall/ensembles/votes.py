@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.vocabulary import MME, WE, member_vote
 
 
 def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -64,20 +65,20 @@ class Vote:
 
 def named(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
     """The vote called `we`, `mme` or `member-1` to `member-N`."""
-    if name == "we":
+    if name == WE:
         return Vote(name, weighted if weights is None else WeightedBy(checked_weights(weights, num_members)))
-    if name == "mme":
+    if name == MME:
         return Vote(name, max_margin)
     if match := re.fullmatch(r"member-([1-9][0-9]*)", name):
         member = int(match[1]) - 1
         if member < num_members:
             return Vote(name, lambda confidences: single(confidences, member))
-    raise unknown("vote", name, standard_names(num_members))
+    raise unknown_name("vote", name, standard_names(num_members))
 
 
 def standard_names(num_members: int) -> list[str]:
     """Every single member, then WE and MME: the rows of a certification table."""
-    return [*(f"member-{k + 1}" for k in range(num_members)), "we", "mme"]
+    return [*(member_vote(k + 1) for k in range(num_members)), WE, MME]
 
 
 def standard(num_members: int, weights: Sequence[float] | None = None) -> list[Vote]:

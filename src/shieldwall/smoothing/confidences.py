@@ -10,8 +10,8 @@ from shieldwall import seeds
 from shieldwall.data.dataset import Split
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
-from shieldwall.smoothing.inputs import device_of, evaluating
-from shieldwall.smoothing.noise import Noise
+from shieldwall.models.members import infer_device, inference
+from shieldwall.noise.distributions import Noise
 
 
 def noisy_confidences(
@@ -45,7 +45,7 @@ def noisy_confidences(
     names = range(len(images)) if indices is None else indices
     if len(names) != len(images):
         raise UserError(f"{len(images)} images need {len(images)} indices; given: {len(names)}")
-    where = device_of(members, images if isinstance(images, Tensor) else images.labels, device)
+    where = infer_device(members, images if isinstance(images, Tensor) else images.labels, device)
     casting = [partial(_logits, member, dtype) for member in members]
     parts = []
     for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
@@ -55,7 +55,7 @@ def noisy_confidences(
             for row in rows.tolist()
         ]
         noisy = (x.to(where)[:, None] + torch.stack(drawn)).flatten(0, 1)
-        with evaluating(members):
+        with inference(members):
             parts += [confidences(casting, batch).cpu() for batch in torch.split(noisy, batch_size)]
     # Joined outside of inference mode: tensors made inside cannot take part in learning.
     joined = torch.cat(parts, dim=1)

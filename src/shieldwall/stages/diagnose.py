@@ -15,18 +15,20 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from shieldwall import data
+from shieldwall.console import progress_bar
 from shieldwall.data import Dataset
-from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble, standard
+from shieldwall.devices import resolve_device
+from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
+from shieldwall.ensembles.votes import standard
 from shieldwall.errors import UserError
-from shieldwall.progress import progress_bar
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.plan import Plan
 from shieldwall.stages.certify import one_image
-from shieldwall.stages.common import QUIET, choose_device, load_members, noise_of
+from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.theory.diagnosis import AtInput, Diagnosis, diagnose_input
 from shieldwall.theory.transferability import attack_transfer
 
@@ -114,7 +116,7 @@ def _open(
     if not (math.isfinite(radius) and radius > 0):
         raise UserError(f"the radius must be a positive number; given: {radius}")
     certification = recipe.certification
-    chosen_device = choose_device(device)
+    chosen_device = resolve_device(device)
     dataset = data.load(recipe.data, data_dir)
     plan = Plan(
         noise, math.prod(dataset.shape), n0=certification.n0,

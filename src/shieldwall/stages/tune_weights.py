@@ -7,15 +7,16 @@ import numpy as np
 import torch
 
 from shieldwall import data
+from shieldwall.binomial import clopper_pearson_lower
+from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import accuracy, certified_accuracy, grid_search_weights, sween_weights
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results.run import Run
-from shieldwall.smoothing.bounds import clopper_pearson_lower
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.smoothing.noise import Noise
-from shieldwall.stages.common import choose_device, held_out_part, load_members, noise_of
+from shieldwall.stages.common import held_out_part, load_members, noise_of
 
 METHODS = ("sween", "grid")
 OBJECTIVES = ("accuracy", "certified")
@@ -56,9 +57,9 @@ def tune_weights_run(
         copies: noisy copies of each image; by default 10, or 100 for certified accuracy.
     """
     if method not in METHODS:
-        raise unknown("tuning method", method, METHODS)
+        raise unknown_name("tuning method", method, METHODS)
     if objective not in OBJECTIVES:
-        raise unknown("objective", objective, OBJECTIVES)
+        raise unknown_name("objective", objective, OBJECTIVES)
     if objective == "certified" and method != "grid":
         raise UserError("only the grid search can maximise certified accuracy; use --method grid")
     if (objective == "certified") != (radius is not None):
@@ -72,7 +73,7 @@ def tune_weights_run(
         if radius is None
         else certified_accuracy(copies_needed(noise, radius, copies, run.recipe.certification))
     )
-    where = choose_device(device)
+    where = resolve_device(device)
     dataset = data.load(run.recipe.data, data_dir)
     images = held_out_part(run.recipe, dataset)
     members = load_members(run, dataset, where)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.ensembles.votes import standard
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.smoothing.noise import Gaussian
 from shieldwall.theory.first_order import FirstOrder, cosine, first_order, plain_cosine, smoothed_first_order
 from shieldwall.theory.indicators import VoteIndicator, plain_indicators, soft_indicators
 from shieldwall.theory.strategies import PairWins, pair_wins

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
-from shieldwall.smoothing.inputs import evaluation_mode
-from shieldwall.smoothing.noise import Noise
+from shieldwall.models.members import eval_mode
+from shieldwall.noise.distributions import Noise
 from shieldwall.theory.conditions import Conditions, normalized_weights
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ class Estimate:
 
 def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrder:
     """Margins and gradients of the members at inputs x (B, ...) of classes y (B,)."""
-    with evaluation_mode(members):
+    with eval_mode(members):
         values, rows = zip(
             *(_jacobian(member, x, torch.zeros_like(x)[None]) for member in members), strict=True
         )
@@ -192,7 +192,7 @@ def _group_means(
     chunks = torch.split(noise.sample((per_group, groups, *x.shape), generator), max(1, batch_size // groups))
     copies = x.expand(groups, *x.shape)
     values, rows = [], []
-    with evaluation_mode(members):
+    with eval_mode(members):
         for member in members:
             sums = [_jacobian(member, copies, chunk) for chunk in chunks]
             values.append(np.sum([confidence_sum for confidence_sum, _ in sums], axis=0) / per_group)

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from shieldwall.ensembles.votes import max_margin
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise
+from shieldwall.noise.distributions import Noise
 
 EBS, EAS, OPEN, PREMISES_FAIL = "EBS", "EAS", "open", "premises fail"
 VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)

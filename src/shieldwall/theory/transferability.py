@@ -32,12 +32,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.inputs import evaluation_mode
+from shieldwall.models.attack import lengths
+from shieldwall.models.members import eval_mode
 from shieldwall.theory.first_order import Floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
 
-TINY = 1e-20
-"""Gradients and perturbations shorter than this have no usable direction."""
 OVERSHOOT = 2.5
 """The length of all steps together over epsilon: enough to change direction once."""
 
@@ -142,7 +141,7 @@ def attack_transfer(
     The default targets are the members.
     """
     targets = members if targets is None else targets
-    with evaluation_mode([*members, *targets]):
+    with eval_mode([*members, *targets]):
         correct = [_labels(target, x) == y for target in targets]
         tried, fooled = [], []
         for member in members:
@@ -175,7 +174,7 @@ def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20
         best = torch.where(_per_input(better, x), point, best)
         if step < steps:
             step_length = OVERSHOOT * epsilon / steps
-            point = _shortened(point + step_length * gradient / _lengths(gradient), x, epsilon)
+            point = _shortened(point + step_length * gradient / lengths(gradient), x, epsilon)
     return best
 
 
@@ -202,11 +201,7 @@ def _lead_of_others(logits: Tensor, y: Tensor) -> Tensor:
 
 def _shortened(points: Tensor, x: Tensor, epsilon: float) -> Tensor:
     moved = points - x
-    return x + moved * (epsilon / _lengths(moved)).clamp_max(1)
-
-
-def _lengths(images: Tensor) -> Tensor:
-    return _per_input(torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(TINY), images)
+    return x + moved * (epsilon / lengths(moved)).clamp_max(1)
 
 
 def _per_input(values: Tensor, images: Tensor) -> Tensor:
