@@ -122,7 +122,7 @@ class Run:
             known = yaml.safe_load(path.read_text())
             return {str(method): [float(weight) for weight in weights] for method, weights in known.items()}
         except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
-            raise UserError(f"{path} is damaged; delete it and run `shieldwall weigh` again") from error
+            raise UserError(f"{path} is damaged; delete it and run `shieldwall tune-weights`") from error
 
     def save_log(self, records: Sequence[dict[str, Any]]) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in records)

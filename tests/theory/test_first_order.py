@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from shieldwall import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.theory import conditions
-from shieldwall.theory.members import (
+from shieldwall.theory.first_order import (
     FirstOrder,
     cosine,
     first_order,

@@ -5,9 +5,9 @@
            - 1/(r ||w||_1) E sum_j w_j f_j^{y0/y}(x0 + eps)                                        eq:Itilde
 
 `first_order` gives what the functions of `theory.conditions` take: margins and gradients of the members as
-they are, of which `eri_weighted` makes eq:I. Of soft-smoothed members, x -> E f_j(x + eps), it takes draws,
-here in G groups. The mean of noisy gradients is longer than their expectation, much longer in many
-dimensions, so inner products are averaged over pairs of different groups,
+they are, of which `eri_weighted` makes eq:I. Those of soft-smoothed members, x -> E f_j(x + eps), are
+estimated from noise samples in G groups. The mean of noisy gradients is longer than their expectation, much
+longer in many dimensions, so inner products are averaged over pairs of different groups,
 
     <E g, E h> ~ 1/(G (G - 1)) sum_{a != b} <g_a, h_b>              g_a, h_a: means over group a
 
@@ -30,7 +30,7 @@ from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
 from shieldwall.models.members import eval_mode
 from shieldwall.noise.distributions import Noise
-from shieldwall.theory.conditions import Conditions
+from shieldwall.theory.conditions import Conditions, normalized_weights
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -40,7 +40,7 @@ Labels = NDArray[np.int64]
 class FirstOrder:
     """Margins against every rival of the true class, and their gradients.
 
-    Of soft-smoothed members both have one more axis in front, G: their means over groups of draws.
+    Of soft-smoothed members both have one more axis in front, G: their means over groups of noise samples.
     """
 
     rivals: Labels
@@ -53,7 +53,7 @@ class FirstOrder:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What draws say about a number, and its standard error."""
+    """An estimate from noise samples, and its standard error."""
 
     value: Floats
     error: Floats
@@ -62,8 +62,10 @@ class Estimate:
 def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrder:
     """Margins and gradients of the members at inputs x (B, ...) of classes y (B,)."""
     with eval_mode(members):
-        found = [_jacobian(member, x, torch.zeros_like(x)[None]) for member in members]
-    return _against_rivals(y, np.stack([f for f, _ in found]), np.stack([rows for _, rows in found]))
+        values, rows = zip(
+            *(_jacobian(member, x, torch.zeros_like(x)[None]) for member in members), strict=True
+        )
+    return _against_rivals(y, np.stack(values), np.stack(rows))
 
 
 def smoothed_first_order(
@@ -78,23 +80,24 @@ def smoothed_first_order(
     indices: Sequence[int] | None = None,
     batch_size: int = 256,
 ) -> FirstOrder:
-    """The same of the soft-smoothed members, from draws in equal groups; what is left over is not drawn.
+    """The same for the soft-smoothed members, estimated from noise samples in equal groups.
 
-    All members see the same draws, which the seed and an input's index name. `batch_size` is how many of
-    them are classified at a time, one of each group at the least.
+    The seed and an input's index determine its noise, which all members share; `draws` is rounded down to
+    a multiple of `groups`. `batch_size` samples are evaluated at a time, at least one of each group.
     """
     if groups < 3 or draws < groups:
         raise UserError(f"draws must make at least 3 groups; given: {draws} draws in {groups} groups")
-    at_inputs = [
-        _groups_at(
-            members, one, noise, draws // groups, groups, batch_size,
-            seeds.generator(x.device, seed, "theory", index),
-        )
-        for one, index in zip(x, range(len(x)) if indices is None else indices, strict=True)
-    ]  # fmt: skip
-    return _against_rivals(
-        y, np.stack([f for f, _ in at_inputs], axis=2), np.stack([rows for _, rows in at_inputs], axis=2)
-    )
+    values, rows = zip(
+        *(
+            _group_means(
+                members, image, noise, draws // groups, groups, batch_size,
+                seeds.generator(x.device, seed, "theory", index),
+            )
+            for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True)
+        ),
+        strict=True,
+    )  # fmt: skip
+    return _against_rivals(y, np.stack(values, axis=2), np.stack(rows, axis=2))
 
 
 def weighted_estimate(
@@ -102,9 +105,9 @@ def weighted_estimate(
 ) -> Conditions:
     """`conditions.weighted_conditions` from group means (G, N, B, C) and (G, N, B, C, D), without bias.
 
-    A member alone is the ensemble whose weight is all on it.
+    A single member is the ensemble with all weight on it.
     """
-    shares = _shares(weights, margins.shape[1])
+    shares = normalized_weights(weights, margins.shape[1])
     slope = length(np.einsum("j,gjbcd->gbcd", shares, gradients))
     return Conditions(np.einsum("j,gjbc->bc", shares, margins) / len(margins), slope, beta)
 
@@ -123,7 +126,7 @@ def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> C
 
 
 def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Floats:
-    """`conditions.max_margin_radius` of N >= 2 members likewise: where MME is sure to hold, (B,)."""
+    """`conditions.max_margin_radius` of N >= 2 members likewise, (B,)."""
     members = range(margins.shape[1])
     radii = {
         (i, j): max_margin_estimate(margins[:, [i, j]], gradients[:, [i, j]], beta=beta).certified_radius()
@@ -133,12 +136,12 @@ def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: floa
     return np.asarray(np.max(worst, axis=0))
 
 
-def smoothed_eri(found: FirstOrder, r: float, weights: ArrayLike | None = None) -> Estimate:
-    """eq:Itilde of WE for every input and rival, with standard errors, (B, C); equal weights unless given."""
+def smoothed_eri(smoothed: FirstOrder, r: float, weights: ArrayLike | None = None) -> Estimate:
+    """eq:Itilde of WE for every input and rival, with standard errors, (B, C); equal weights by default."""
     return jackknife(
         lambda margins, gradients: weighted_estimate(margins, gradients, weights, beta=0.0).eri(r),
-        found.margins,
-        found.gradients,
+        smoothed.margins,
+        smoothed.gradients,
     )
 
 
@@ -172,11 +175,11 @@ def plain_cosine(a: Floats, b: Floats) -> Floats:
 def jackknife(statistic: Callable[..., Floats], *grouped: Floats) -> Estimate:
     """A statistic of arrays (G, ...) of group means, and its standard error from leaving out each group."""
     groups = len(grouped[0])
-    without = [statistic(*(np.delete(one, a, axis=0) for one in grouped)) for a in range(groups)]
-    return Estimate(statistic(*grouped), np.sqrt((groups - 1) * np.var(without, axis=0)))
+    left_out = [statistic(*(np.delete(means, a, axis=0) for means in grouped)) for a in range(groups)]
+    return Estimate(statistic(*grouped), np.sqrt((groups - 1) * np.var(left_out, axis=0)))
 
 
-def _groups_at(
+def _group_means(
     members: Sequence[nn.Module],
     x: Tensor,
     noise: Noise,
@@ -185,15 +188,15 @@ def _groups_at(
     batch_size: int,
     generator: torch.Generator,
 ) -> tuple[Floats, Floats]:
-    """Confidences (G, N, K) and gradients (G, N, K, D), the means over each group of draws at one input."""
+    """Confidences (G, N, K) and gradients (G, N, K, D) at one input: means over each group of samples."""
     chunks = torch.split(noise.sample((per_group, groups, *x.shape), generator), max(1, batch_size // groups))
     copies = x.expand(groups, *x.shape)
     values, rows = [], []
     with eval_mode(members):
         for member in members:
-            found = [_jacobian(member, copies, chunk) for chunk in chunks]
-            values.append(np.sum([f for f, _ in found], axis=0) / per_group)
-            rows.append(np.sum([of_classes for _, of_classes in found], axis=0) / per_group)
+            sums = [_jacobian(member, copies, chunk) for chunk in chunks]
+            values.append(np.sum([confidence_sum for confidence_sum, _ in sums], axis=0) / per_group)
+            rows.append(np.sum([gradient_sum for _, gradient_sum in sums], axis=0) / per_group)
     return np.stack(values, axis=1), np.stack(rows, axis=1)
 
 
@@ -204,7 +207,8 @@ def _jacobian(member: nn.Module, x: Tensor, offsets: Tensor) -> tuple[Floats, Fl
         noisy = (points + offsets).flatten(0, 1)
         summed = confidences([member], noisy)[0].reshape(len(offsets), len(x), -1).sum(0)
         rows = [
-            torch.autograd.grad(of_class.sum(), points, retain_graph=True)[0] for of_class in summed.unbind(1)
+            torch.autograd.grad(confidence.sum(), points, retain_graph=True)[0]
+            for confidence in summed.unbind(1)
         ]
     gradients = torch.stack(rows, dim=1).flatten(2)
     return summed.detach().double().cpu().numpy(), gradients.double().cpu().numpy()
@@ -223,14 +227,5 @@ def _against_rivals(y: Tensor, values: Floats, rows: Floats) -> FirstOrder:
 
 
 def _cosine(products: Floats, scale: Floats) -> Floats:
-    found = np.divide(products, scale, out=np.full(np.shape(products), np.nan), where=scale > 0)
-    return np.asarray(np.clip(found, -1.0, 1.0))
-
-
-def _shares(weights: ArrayLike | None, members: int) -> Floats:
-    w = np.ones(members) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != (members,) or not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
-        raise UserError(
-            f"{members} members need {members} weights, none negative and not all 0; given: {w.tolist()}"
-        )
-    return np.asarray(w / w.sum())
+    cosines = np.divide(products, scale, out=np.full(np.shape(products), np.nan), where=scale > 0)
+    return np.asarray(np.clip(cosines, -1.0, 1.0))
