@@ -1,5 +1,6 @@
 """What a data set is: two splits of images in [0, 1] with their labels."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,10 @@ class Split(ABC):
         """These images alone, in this order."""
 
     @abstractmethod
+    def digest(self) -> str:
+        """SHA-256 of what the split holds: it differs where labels or images do."""
+
+    @abstractmethod
     def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
         """One shuffled epoch of (x, y) on `device`, augmented where the split is, drawn from a CPU
         generator; the last batch may be smaller."""
@@ -75,6 +80,13 @@ class ResidentSplit(Split):
     def subset(self, rows: Sequence[int]) -> "ResidentSplit":
         chosen = torch.as_tensor(rows, dtype=torch.int64, device=self.device)
         return ResidentSplit(self.pixels[chosen], self.labels[chosen], self.augment)
+
+    def digest(self) -> str:
+        """Over the shape and type of the pixels, the labels, and the pixels."""
+        sha = hashlib.sha256(f"{self.pixels.dtype} {tuple(self.pixels.shape)} ".encode())
+        for part in (self.labels, self.pixels):
+            sha.update(part.cpu().contiguous().numpy().data)
+        return sha.hexdigest()
 
     def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
         order = torch.randperm(len(self), generator=generator).to(self.device)
