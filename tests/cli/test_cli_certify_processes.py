@@ -36,6 +36,8 @@ from torch.distributed.run import parse_args
 from shieldwall import cli
 from shieldwall.training import parallel
 
+pytestmark = pytest.mark.slow
+
 RADII = ["--radii", "0.25,0.5"]
 PATIENCE = 1.0
 
