@@ -11,14 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training import MemberObjective
-from shieldwall.training.objective import NoisyBatch
 
 
 @dataclass(frozen=True)
-class Brier(MemberObjective):
+class Brier(sw.MemberObjective):
     def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
+        self, member: nn.Module, batch: sw.NoisyBatch, logits: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         target = F.one_hot(batch.labels, logits.shape[-1])  # logits are (copies * B, K)
         score = (logits.softmax(-1) - target).square().sum(-1).mean()

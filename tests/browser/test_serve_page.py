@@ -22,7 +22,7 @@ from shieldwall.serve import app, live
 from shieldwall.serve.app import STEPS
 from shieldwall.serve.server import address_of, listen, server_for
 from shieldwall.serve.service import Service, load_service
-from shieldwall.stages import train_run
+from shieldwall.stages.train import train_run
 
 PARTS = {"", "page.css", "icon.svg", "page.js", "common.js", "image.js", "certificate.js"}
 PATIENCE = 120

@@ -38,23 +38,23 @@ import torch
 from torch import Tensor
 
 from shieldwall import seeds
+from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.data.dataset import to_unit
 from shieldwall.errors import UserError
+from shieldwall.models.members import inference
 from shieldwall.serve.images import Pixels, png_address
 from shieldwall.serve.service import ServedRun, Service
 from shieldwall.smoothing.after import after_smoothing
 from shieldwall.smoothing.ball import Ball
 from shieldwall.smoothing.batch import Batch, InProgress
-from shieldwall.smoothing.bounds import check_draws, clopper_pearson_lower
 from shieldwall.smoothing.build import engine_for
-from shieldwall.smoothing.certificates import ABSTAIN, Certificates, from_counts
+from shieldwall.smoothing.certificates import Certificates, from_counts
 from shieldwall.smoothing.classify import by_votes
 from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
 from shieldwall.smoothing.engine import Counted
-from shieldwall.smoothing.inputs import evaluating
 from shieldwall.smoothing.sample import NoiseStream
 from shieldwall.smoothing.stopping import FixedDraws
-from shieldwall.stages.certify import AFTER_SMOOTHING
+from shieldwall.vocabulary import ABSTAIN, EAS
 
 MIN_N, MAX_N = 100, 100_000
 NUM_COPIES = 8
@@ -79,7 +79,7 @@ class Start:
 
     @property
     def is_by_member(self) -> bool:
-        return self.vote == AFTER_SMOOTHING
+        return self.vote == EAS
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]
     run, shape = start.run, (NUM_COPIES, *start.image.shape)
     generator = seeds.generator(device, seed, "copies")
     noisy = run.noise.perturb(start.image.to(device), run.noise.sample(shape, generator))
-    with evaluating(run.members):
+    with inference(run.members):
         labels, _ = by_votes(run.members, run.votes[start.vote])(noisy)
     pictures = map(png_address, noisy.cpu())
     return [

@@ -14,15 +14,16 @@ from torch import nn
 from shieldwall import data
 from shieldwall.data import Dataset, Split
 from shieldwall.data.dataset import ResidentSplit
+from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import Vote, named, standard
 from shieldwall.errors import UserError
+from shieldwall.models.members import inference
+from shieldwall.noise.distributions import Noise
 from shieldwall.results.run import Run
 from shieldwall.smoothing.batch_size import default_batch_size
 from shieldwall.smoothing.classify import by_votes
-from shieldwall.smoothing.inputs import evaluating
-from shieldwall.smoothing.noise import Noise
-from shieldwall.stages.certify import AFTER_SMOOTHING
-from shieldwall.stages.common import choose_device, load_members, noise_of
+from shieldwall.stages.common import load_members, noise_of
+from shieldwall.vocabulary import EAS
 
 BATCH_SECONDS = 0.015
 """About how long a batch may take: visitors wait for each other's."""
@@ -71,7 +72,7 @@ def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: st
                 f"one page serves one data set: {runs[0].path} is on {runs[0].recipe.data}, "
                 f"{run.path} on {run.recipe.data}; serve them on two ports"
             )
-    torch_device = choose_device(device)
+    torch_device = resolve_device(device)
     dataset = _dataset(runs[0].recipe.data, data_dir)
     served_runs = tuple(
         _served_run(run, family, dataset, torch_device)
@@ -120,7 +121,7 @@ def _served_run(run: Run, family: str, dataset: Dataset, device: torch.device) -
 
 def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
     *members, weighted, max_margin = standard(num_members)
-    ensembles = {"we": [weighted], "mme": [max_margin], AFTER_SMOOTHING: members} if num_members > 1 else {}
+    ensembles = {"we": [weighted], "mme": [max_margin], EAS: members} if num_members > 1 else {}
     by_method = {f"we-{method}": named("we", num_members, weights) for method, weights in tuned.items()}
     return {
         **ensembles,
@@ -136,7 +137,7 @@ def _batch_size(
     classify = by_votes(members, votes)
     largest = default_batch_size(device, shape, draws=100_000)
     size = min(SMALLEST_BATCH, largest)
-    with evaluating(members):
+    with inference(members):
         classify(torch.zeros((size, *shape), device=device))
         while 2 * size <= largest:
             began = time.perf_counter()

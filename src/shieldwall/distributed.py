@@ -1,8 +1,8 @@
-"""Training by several processes, each on its share of every batch, on torch's own distributed engine.
+"""Several processes at one work, such as training, each on its share, on torch's own distributed engine.
 
     torchrun --nproc-per-node 4 -m shieldwall train RECIPE
 
-All processes walk the same batches in the same order, and each takes consecutive rows of them. Noise is
+In training all walk the same batches in the same order, and each takes consecutive rows of them. Noise is
 drawn for the whole batch, from generators seeded alike, and each process keeps its rows: with B_r of B
 rows and L_r the mean loss over them,
 
@@ -44,10 +44,10 @@ class Share:
 
     start: int
     count: int
-    """Never zero: see `idle`."""
+    """Never zero: see `is_padding`."""
     total: int
     """The size of the whole batch."""
-    idle: bool = False
+    is_padding: bool = False
     """Whether the batch has no row for this process. It works on the first one then, for nothing, which
     keeps its generator in step and its gradients and terms of the same shapes as everyone's."""
 
@@ -56,14 +56,14 @@ class Share:
         return slice(self.start, self.start + self.count)
 
     @property
-    def counted(self) -> int:
+    def num_rows(self) -> int:
         """The rows that count in sums over all processes."""
-        return 0 if self.idle else self.count
+        return 0 if self.is_padding else self.count
 
 
 @dataclass(frozen=True)
-class World:
-    """The processes that train together, seen from one of them; a plain process is alone in its world.
+class ProcessGroup:
+    """The processes that work together, seen from one of them; a plain process is a group of its own.
 
     Every method that is said to be joint must be called by all processes, in the same order. Alone, none
     of them does anything.
@@ -75,15 +75,15 @@ class World:
     """The rank among the processes of this machine."""
 
     @classmethod
-    def from_environment(cls) -> "World":
-        """The world that torchrun describes to each process it starts."""
+    def from_environment(cls) -> "ProcessGroup":
+        """The group that torchrun describes to each process it starts."""
         if not all(name in os.environ for name in TORCHRUN):
             return cls()
         rank, local_rank, size = (int(os.environ[name]) for name in TORCHRUN[:3])
         return cls(rank, size, local_rank)
 
     @property
-    def is_first(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the process that writes and reports."""
         return self.rank == 0
 
@@ -94,7 +94,7 @@ class World:
         return asked
 
     @contextmanager
-    def joined(
+    def connected(
         self, device: torch.device, *, shared: bool = False, patience: timedelta = TIMEOUT
     ) -> Iterator[None]:
         """Be connected to the others meanwhile; leave together with them.
@@ -126,10 +126,10 @@ class World:
         each, extra = divmod(total, self.size)
         count = each + (self.rank < extra)
         if count == 0:
-            return Share(0, 1, total, idle=True)
+            return Share(0, 1, total, is_padding=True)
         return Share(self.rank * each + min(self.rank, extra), count, total)
 
-    def agree(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """The first process's value (joint)."""
         if self.size == 1:
             return value
@@ -153,7 +153,7 @@ class World:
                 dist.all_reduce(values)
         return values
 
-    def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
+    def broadcast_tensors(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite tensors by the first process's (joint)."""
         if self.size == 1:
             return
@@ -172,13 +172,13 @@ class World:
         if self.size == 1:
             return
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients]).mul_(share.counted / share.total)
+        flat = torch.cat([gradient.flatten() for gradient in gradients]).mul_(share.num_rows / share.total)
         parts = torch.split(self.sum(flat), [gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view(gradient.shape))
 
 
-ALONE = World()
+SINGLE = ProcessGroup()
 
 
 @contextmanager
@@ -194,10 +194,10 @@ def _needing_all() -> Iterator[None]:
 
 
 def copy_state_from_first(
-    world: World, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]
+    world: ProcessGroup, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]
 ) -> None:
     """Give every process the first one's weights, statistics and momentum (joint)."""
-    world.copy_from_first(value for member in members for value in member.parameters())
+    world.broadcast_tensors(value for member in members for value in member.parameters())
     copy_buffers_from_first(world, members)
     with_state = [
         (parameter, optimizer.state[parameter])
@@ -206,12 +206,14 @@ def copy_state_from_first(
         for parameter in group["params"]
     ]
     parameters, states = [pair[0] for pair in with_state], [pair[1] for pair in with_state]
-    moving = world.agree([k for k, state in enumerate(states) if state.get("momentum_buffer") is not None])
+    moving = world.broadcast(
+        [k for k, state in enumerate(states) if state.get("momentum_buffer") is not None]
+    )
     for k in moving:
         states[k].setdefault("momentum_buffer", torch.zeros_like(parameters[k]))
-    world.copy_from_first(states[k]["momentum_buffer"] for k in moving)
+    world.broadcast_tensors(states[k]["momentum_buffer"] for k in moving)
 
 
-def copy_buffers_from_first(world: World, members: Sequence[nn.Module]) -> None:
+def copy_buffers_from_first(world: ProcessGroup, members: Sequence[nn.Module]) -> None:
     """Give every process the first one's batch-norm statistics (joint)."""
-    world.copy_from_first(value for member in members for value in member.buffers())
+    world.broadcast_tensors(value for member in members for value in member.buffers())
