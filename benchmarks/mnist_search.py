@@ -25,7 +25,7 @@ from shieldwall.results.run import Run
 from shieldwall.stages.common import held_out_part, load_members, noise_of, training_part
 from shieldwall.training.registry import build_objective
 
-OF_OBJECTIVE = ("warmup", "points", "design", "squared", "base.steps")
+OF_OBJECTIVE = ("warmup", "norm", "average", "cm_over", "points", "design", "base.steps")
 
 
 def recipe_of(run: Run, text: str, epochs: int, method: str) -> Recipe:

@@ -5,9 +5,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from shieldwall import data, pretrained
+from shieldwall import data
 from shieldwall.errors import UserError, describe
 from shieldwall.results.run import Run
+from shieldwall.runs.pretrained import packaged_run
 from shieldwall.stages.common import classifier_of, trained_members
 
 
@@ -30,4 +31,4 @@ def _run(what: str | Path) -> Run:
         return Run(what)
     if isinstance(what, Path) or "/" in what:
         raise UserError(f"{what} is not a run folder: it does not exist")
-    return Run(pretrained.folder(what))
+    return Run(packaged_run(what))

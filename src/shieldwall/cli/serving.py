@@ -35,11 +35,12 @@ def serve_command(
 
     Example: `shieldwall serve runs/mnist-gaussian-0.25 runs/mnist-gaussian-0.5`. Ctrl-C ends it.
     """
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.serve.server import address_of, is_open_to_others, listen, server_for
     from shieldwall.serve.service import load_service
 
     with listen(host, port) as sock:
-        service = load_service(runs, data_dir, device)
+        service = load_service([resolve_run(run) for run in runs], data_dir, device)
         address = address_of(sock)
         if not len(service.test):
             advice = f"`shieldwall data fetch {service.data}` would bring them"
