@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from shieldwall.errors import UserError
-from shieldwall.report.plain_table import PlainTable
+from shieldwall.report.formats import PlainTable
 from shieldwall.theory.proxies import Proxies, Roc, roc
 from shieldwall.theory.standing import Standing
 from shieldwall.theory.transfer import Transfer

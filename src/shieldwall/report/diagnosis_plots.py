@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shieldwall.files import write_output
 from shieldwall.report.diagnosis import MME, PAPERS_AREA, WE, Diagnosis, title
-from shieldwall.report.figure_files import write_figure
+from shieldwall.report.plots import figure_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,8 @@ def plot_diagnosis(found: Diagnosis, folder: Path) -> list[Path]:
     if found.curve is not None:
         drawn["roc.png"] = roc_figure(found)
     for name, figure in drawn.items():
-        write_figure(figure, folder / name)
+        path = folder / name
+        write_output(path, figure_bytes(figure, path))
     return [folder / name for name in drawn]
 
 

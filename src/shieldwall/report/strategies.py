@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shieldwall.errors import UserError
-from shieldwall.report.plain_table import PlainTable
+from shieldwall.report.formats import PlainTable
 from shieldwall.vocabulary import ABSTAIN
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from torch import nn
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
-from shieldwall.results.packed import is_packed
+from shieldwall.results.archive import is_archive
 
 
 class Run:
@@ -139,7 +139,7 @@ class Run:
 
 
 def _no_run(path: Path) -> UserError:
-    if is_packed(path):
+    if is_archive(path):
         return UserError(f"{path} is a packed run, which has no weights; give the folder of a trained run")
     what = "has no recipe.yaml" if path.is_dir() else "is a file" if path.exists() else "does not exist"
     return UserError(f"{path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`")

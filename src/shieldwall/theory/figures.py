@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shieldwall.report.figure_files import write_figure
-from shieldwall.report.styles import COLOURS
+from shieldwall.files import write_output
+from shieldwall.report.plots import COLOURS, figure_bytes
 from shieldwall.theory.simulate import Relation, RelationPanel, Transferability, TransferabilityPanel
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ _BINS = 10
 
 def draw_transferability(result: Transferability, path: str | Path) -> None:
     """Write fig:transferability, as PNG or PDF by the suffix: a point for each instance of unlike radii."""
-    write_figure(transferability_figure(result), Path(path))
+    _write(transferability_figure(result), Path(path))
 
 
 def draw_relation(result: Relation, path: str | Path) -> None:
     """Write fig:relation-ensemble-robustness-params, as PNG or PDF by the suffix: radius against members."""
-    write_figure(relation_figure(result), Path(path))
+    _write(relation_figure(result), Path(path))
 
 
 def transferability_figure(result: Transferability) -> "Figure":
@@ -115,3 +115,7 @@ def _curves(axes: "Axes", panel: RelationPanel) -> None:
         fontsize="medium",
     )
     axes.set(xlim=(0, panel.members[-1]), ylim=(0, None), xlabel="members N")
+
+
+def _write(figure: "Figure", path: Path) -> None:
+    write_output(path, figure_bytes(figure, path))
