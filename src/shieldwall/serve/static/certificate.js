@@ -7,7 +7,7 @@ const TICK_WIDTH = 50;
 const NORMS = { l1: "L1", l2: "L2", linf: "Linf" };
 
 let plan = null; // what the server said when it started: n, alpha, limit, norm, is_by_member
-let points = []; // [draws, radius]
+let points = []; // [samples, radius]
 
 export function reset(n) {
   plan = null;
@@ -18,7 +18,7 @@ export function reset(n) {
   $("answer").className = $("radius").className = "unsure";
   $("draws").textContent = "0";
   $("progress").value = 0;
-  $("samples").replaceChildren(...Array.from({ length: known.samples }, emptyPlace));
+  $("copies").replaceChildren(...Array.from({ length: known.copies }, emptyPlace));
   say("Nothing is sampled yet: give an image.", "");
   showVotes(known.classes.map(() => 0), -1, 0);
   drawCurve(n);
@@ -32,8 +32,8 @@ export function say(meaning, summary = meaning) {
 export function begin(started) {
   plan = started;
   $("votes-title").textContent = plan.is_by_member ? "Votes, the most by any member" : "Votes";
-  $("samples-title").textContent = plan.is_by_member ? "Noisy copies and every member's vote" : "Noisy copies and their votes";
-  $("samples").replaceChildren(...started.samples.map(noisyCopy));
+  $("copies-title").textContent = plan.is_by_member ? "Noisy copies and every member's vote" : "Noisy copies and their votes";
+  $("copies").replaceChildren(...started.copies.map(noisyCopy));
   drawCurve(plan.n);
 }
 
@@ -61,13 +61,13 @@ function noisyCopy({ image, labels }, k) {
   return item;
 }
 
-export function show({ draws, counts, chosen, label, radius, curve }, isOver) {
+export function show({ draws, counts, chosen, label, radius }, isOver) {
   const name = known.classes[chosen];
   const isCertified = label !== null;
-  const shown = downTo3(radius);
+  const rounded = downTo3(radius);
   $("answer").textContent = isCertified ? name : isOver ? "abstains" : `${name}?`;
   $("radius-name").textContent = isOver ? "Certified radius" : "Certified radius so far";
-  $("radius").textContent = isCertified ? `${isOver ? "" : "≥ "}${shown}` : "none";
+  $("radius").textContent = isCertified ? `${isOver ? "" : "≥ "}${rounded}` : "none";
   $("answer").className = $("radius").className = isCertified ? "" : "unsure";
   $("draws").textContent = number(draws);
   $("progress").value = draws / plan.n;
@@ -76,14 +76,14 @@ export function show({ draws, counts, chosen, label, radius, curve }, isOver) {
     ? "its shares with the surest and the least sure member are not shown to add up to more than 100%"
     : "it is not shown to be returned more than half of the time";
   const meaning = isCertified
-    ? `With probability at least ${confidence}, no change of the image below ${shown} (${NORMS[plan.norm]}) changes the smoothed answer, ${name}.`
+    ? `With probability at least ${confidence}, no change of the image below ${rounded} (${NORMS[plan.norm]}) changes the smoothed answer, ${name}.`
     : `Nothing is certified${isOver ? "" : " yet"}: ${name} seemed likeliest, but ${missing}.`;
-  const result = isCertified ? `Prediction ${name}, certified radius ${shown}.` : "The certificate abstains.";
-  const ended = `${draws === plan.n ? "Done" : "Stopped"} after ${number(draws)} draws. ${result} ${meaning}`;
+  const result = isCertified ? `Prediction ${name}, certified radius ${rounded}.` : "The certificate abstains.";
+  const ended = `${draws === plan.n ? "Done" : "Stopped"} after ${number(draws)} samples. ${result} ${meaning}`;
   say(meaning, isOver ? ended : $("summary").textContent);
   showVotes(counts, chosen, draws);
-  for (const vote of document.querySelectorAll("#samples span")) vote.className = vote.textContent === name ? "" : "other";
-  points.push(...curve);
+  for (const vote of document.querySelectorAll("#copies span")) vote.className = vote.textContent === name ? "" : "other";
+  points.push([draws, radius]);
   drawCurve(plan.n, isOver);
 }
 
@@ -109,17 +109,17 @@ function showVotes(counts, chosen, draws) {
 }
 
 function part(name, attributes, text = "") {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.textContent = text;
-  return made;
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.textContent = text;
+  return element;
 }
 
 // Powers of ten and n, but for a power whose label would run into that of n.
 function ticks(n, x) {
-  const found = [n];
-  for (let draws = 10; draws < n; draws *= 10) if (x(n) - x(draws) > TICK_WIDTH) found.push(draws);
-  return found;
+  const places = [n];
+  for (let draws = 10; draws < n; draws *= 10) if (x(n) - x(draws) > TICK_WIDTH) places.push(draws);
+  return places;
 }
 
 function drawCurve(n, isOver = false) {
@@ -131,7 +131,7 @@ function drawCurve(n, isOver = false) {
     parts.push(part("line", { class: "axis", x1: x(draws), x2: x(draws), y1: bottom, y2: bottom + 4 }));
     parts.push(part("text", { x: x(draws), y: bottom + 17, "text-anchor": "middle" }, number(draws)));
   }
-  parts.push(part("text", { x: right, y: bottom + 33, "text-anchor": "end" }, "draws, log scale"));
+  parts.push(part("text", { x: right, y: bottom + 33, "text-anchor": "end" }, "samples, log scale"));
   if (plan) {
     const power = 10 ** Math.floor(Math.log10(plan.limit));
     const step = plan.limit < 2 * power ? power / 4 : plan.limit < 5 * power ? power / 2 : power;
@@ -139,7 +139,7 @@ function drawCurve(n, isOver = false) {
       parts.push(part("line", { class: "axis", x1: left, x2: right, y1: y(radius), y2: y(radius) }));
       parts.push(part("text", { x: left - 6, y: y(radius) + 4, "text-anchor": "end" }, +radius.toPrecision(3)));
     }
-    const most = `${downTo3(plan.limit)}, the most that ${number(n)} draws can certify`;
+    const most = `${downTo3(plan.limit)}, the most that ${number(n)} samples can certify`;
     parts.push(part("line", { class: "limit", x1: left, x2: right, y1: top, y2: top }));
     parts.push(part("text", { x: left + 4, y: top - 5 }, most));
   }
@@ -149,7 +149,7 @@ function drawCurve(n, isOver = false) {
     parts.push(part("polyline", { class: "line", points: line }));
     parts.push(part("circle", { class: isOver ? "end" : "point", cx: x(draws), cy: y(radius), r: isOver ? 4.5 : 3.5 }));
     const reached = isOver ? `, ${downTo3(radius)} after ${number(draws)}` : "";
-    $("curve").setAttribute("aria-label", `Certified radius by number of draws${reached}`);
+    $("curve").setAttribute("aria-label", `Certified radius by number of samples${reached}`);
   }
   $("curve").replaceChildren(...parts);
 }

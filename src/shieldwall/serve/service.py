@@ -26,12 +26,13 @@ from shieldwall.stages.common import load_members, noise_of
 from shieldwall.vocabulary import EAS
 
 BATCH_SECONDS = 0.015
-"""About how long one batch may take: visitors wait for each other's."""
+"""About how long a batch may take: visitors wait for each other's."""
 SMALLEST_BATCH = 16
+_SIGMA = re.compile(r"-[0-9.]+$")
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedRun:
     """A trained run, ready to classify."""
 
     family: str
@@ -47,7 +48,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Offer:
+class Service:
     """All runs of a page, and the images they are for."""
 
     data: str
@@ -56,10 +57,10 @@ class Offer:
     test: Split
     """Empty where the data set is not on this machine."""
     device: torch.device
-    runs: tuple[Served, ...]
+    runs: tuple[ServedRun, ...]
 
 
-def offer(paths: Sequence[Path], data_dir: Path | None = None, device: str | None = None) -> Offer:
+def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: str | None = None) -> Service:
     """The runs in these folders, which must be trained, and on the same data set."""
     if not paths:
         raise UserError("nothing to serve: give a run folder made by `shieldwall train`")
@@ -71,39 +72,42 @@ def offer(paths: Sequence[Path], data_dir: Path | None = None, device: str | Non
                 f"one page serves one data set: {runs[0].path} is on {runs[0].recipe.data}, "
                 f"{run.path} on {run.recipe.data}; serve them on two ports"
             )
-    where = resolve_device(device)
+    torch_device = resolve_device(device)
     dataset = _dataset(runs[0].recipe.data, data_dir)
-    families = _families(runs)
-    served = [_served(run, family, dataset, where) for run, family in zip(runs, families, strict=True)]
-    return Offer(dataset.name, dataset.classes, dataset.shape, dataset.test, where, tuple(served))
+    served_runs = tuple(
+        _served_run(run, family, dataset, torch_device)
+        for run, family in zip(runs, _families(runs), strict=True)
+    )
+    return Service(dataset.name, dataset.classes, dataset.shape, dataset.test, torch_device, served_runs)
 
 
 def _dataset(name: str, data_dir: Path | None) -> Dataset:
     """The data set, without its images where they are not here."""
     shape, classes = data.outline(name)
-    if any(one.name == name and one.place is not None for one in data.status(data_dir)):
+    if any(entry.name == name and entry.place is not None for entry in data.status(data_dir)):
         return data.load(name, data_dir)
-    none = ResidentSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
-    return Dataset(name, none, none, classes, shape)
+    empty = ResidentSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+    return Dataset(name, empty, empty, classes, shape)
 
 
 def _families(runs: Sequence[Run]) -> list[str]:
     """Recipes' names without their sigma; runs that would still be the same are told apart by folder."""
-    plain = [re.sub(r"-[0-9.]+$", "", run.recipe.name) for run in runs]
-    often = Counter((family, run.recipe.sigma) for family, run in zip(plain, runs, strict=True))
+    names = [_SIGMA.sub("", run.recipe.name) for run in runs]
+    sigmas = [run.recipe.sigma for run in runs]
+    repeats = Counter(zip(names, sigmas, strict=True))
     families = [
-        f"{family} ({run.path.resolve().name})" if often[family, run.recipe.sigma] > 1 else family
-        for family, run in zip(plain, runs, strict=True)
+        f"{name} ({run.path.resolve().name})" if repeats[name, sigma] > 1 else name
+        for name, sigma, run in zip(names, sigmas, runs, strict=True)
     ]
-    if len({(family, run.recipe.sigma) for family, run in zip(families, runs, strict=True)}) < len(runs):
+    if len(set(zip(families, sigmas, strict=True))) < len(runs):
         raise UserError(f"a run was given twice: {', '.join(str(run.path) for run in runs)}")
     return families
 
 
-def _served(run: Run, family: str, dataset: Dataset, device: torch.device) -> Served:
+def _served_run(run: Run, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
     members = load_members(run, dataset, device)
     votes = _votes(len(members), run.tuned_weights())
-    return Served(
+    return ServedRun(
         family=family,
         sigma=run.recipe.sigma,
         noise=noise_of(run.recipe),
@@ -115,13 +119,13 @@ def _served(run: Run, family: str, dataset: Dataset, device: torch.device) -> Se
     )
 
 
-def _votes(count: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
-    *alone, weighted, max_margin = standard(count)
-    together = {"we": [weighted], "mme": [max_margin], EAS: alone} if count > 1 else {}
-    by_method = {f"we-{method}": named("we", count, weights) for method, weights in tuned.items()}
+def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
+    *members, weighted, max_margin = standard(num_members)
+    ensembles = {"we": [weighted], "mme": [max_margin], EAS: members} if num_members > 1 else {}
+    by_method = {f"we-{method}": named("we", num_members, weights) for method, weights in tuned.items()}
     return {
-        **together,
-        **{vote.name: [vote] for vote in alone},
+        **ensembles,
+        **{vote.name: [vote] for vote in members},
         **{name: [Vote(name, vote.scores)] for name, vote in by_method.items()},
     }
 
@@ -131,11 +135,11 @@ def _batch_size(
 ) -> int:
     """The largest doubling of the smallest batch that is still quick."""
     classify = by_votes(members, votes)
-    most = default_batch_size(device, shape, draws=100_000)
-    size = min(SMALLEST_BATCH, most)
+    largest = default_batch_size(device, shape, draws=100_000)
+    size = min(SMALLEST_BATCH, largest)
     with inference(members):
         classify(torch.zeros((size, *shape), device=device))
-        while 2 * size <= most:
+        while 2 * size <= largest:
             began = time.perf_counter()
             classify(torch.zeros((2 * size, *shape), device=device))[0].cpu()
             if time.perf_counter() - began > BATCH_SECONDS:

@@ -1,11 +1,18 @@
 """Only the page's own browser tab may talk to the server."""
 
 import logging
+import socket
+from contextlib import suppress
 
+import anyio
 import httpx
 import pytest
+from serve_tools import PATIENCE, linear_service, served
+from starlette.types import Message
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
+
+from shieldwall.serve.app import application
 
 
 def port(address: str) -> str:
@@ -39,9 +46,9 @@ def test_another_sites_page_may_not_upload_or_certify(address: str, origin: str 
 
 
 def test_a_refused_websocket_leaves_no_line_in_the_log(address: str):
-    said: list[logging.LogRecord] = []
+    records: list[logging.LogRecord] = []
     handler = logging.Handler(logging.WARNING)
-    handler.emit = said.append  # type: ignore[method-assign]
+    handler.emit = records.append  # type: ignore[method-assign]
     log = logging.getLogger("uvicorn.error")
     log.addHandler(handler)
     try:
@@ -54,7 +61,7 @@ def test_a_refused_websocket_leaves_no_line_in_the_log(address: str):
         httpx.get(address)  # what the last refusal would log is logged by now
     finally:
         log.removeHandler(handler)
-    assert [one.getMessage() for one in said] == []
+    assert [record.getMessage() for record in records] == []
 
 
 def test_a_websocket_under_another_sites_name_is_refused_even_from_its_own_page(address: str):
@@ -70,11 +77,11 @@ def test_a_websocket_under_another_sites_name_is_refused_even_from_its_own_page(
             "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
         },
     )
-    assert answer.status_code == 403
+    assert answer.status_code == 400
 
 
 @pytest.mark.parametrize(
-    "path", ["", "page.js", "standing.js", "page.css", "icon.svg", "test/0", "nothing/here"]
+    "path", ["", "page.js", "certificate.js", "page.css", "icon.svg", "test/0", "nothing/here"]
 )
 def test_every_answer_confines_the_page_to_this_server(address: str, path: str):
     headers = httpx.get(address + path).headers
@@ -91,3 +98,44 @@ def test_what_is_not_there_is_said_in_json(address: str):
         answer = httpx.request(method, address + path, headers={"origin": address.rstrip("/")})
         assert answer.status_code in (404, 405)
         assert "error" in answer.json()
+
+
+def answer_to(address: str, *pieces: bytes) -> bytes:
+    """What the server answers to these bytes until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", int(port(address))), timeout=PATIENCE) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+        answer = b""
+        with suppress(ConnectionResetError):  # what was sent and not read makes the end a reset
+            while received := connection.recv(4_096):
+                answer += received
+        return answer
+
+
+def test_headers_that_never_end_are_not_kept(address: str):
+    answer = answer_to(address, b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X-Filler: " + b"x" * 40_000)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+
+
+def test_an_image_that_never_arrives_is_given_up():
+    with served(linear_service(), body_seconds=0.1) as slow:
+        origin = slow.rstrip("/").encode()
+        head = b"POST /upload HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nContent-Length: 1000\r\n\r\n"
+        answer = answer_to(slow, head % (origin.removeprefix(b"http://"), origin), b"some of it")
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"the file took longer than 0.1 seconds to arrive" in answer
+
+
+def test_a_visitor_who_leaves_during_an_upload_leaves_no_error_behind():
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
+    scope = {"type": "http", "method": "POST", "path": "/upload", "headers": headers}
+    anyio.run(application(linear_service()), scope, receive, send)
+    assert sent[0]["status"] == 400
