@@ -18,7 +18,8 @@ from pathlib import Path
 import torch
 
 import shieldwall as sw
-from shieldwall import data, recipes
+from shieldwall import recipes
+from shieldwall.data import datasets
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
 from shieldwall.stages.common import choose_device, held_out_part, load_members, noise_of, training_part
@@ -52,7 +53,7 @@ def main() -> None:
     options = parser.parse_args()
     device = choose_device(options.device)
     run = Run(options.run)
-    dataset = data.load("mnist", options.data_dir)
+    dataset = datasets.load("mnist", options.data_dir)
     images = training_part(run.recipe, dataset).to(device)
     held_out = held_out_part(run.recipe, dataset).subset(range(options.images))
     radii = [run.recipe.sigma * k / 2 for k in range(6)]

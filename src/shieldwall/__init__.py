@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     __version__: str
-    from shieldwall.data import (
-        Split,
+    from shieldwall.data.datasets import (
+        dataset_spec,
     )
-    from shieldwall.data import (
+    from shieldwall.data.datasets import (
         load as load_data,
+    )
+    from shieldwall.data.splits import (
+        Split,
     )
     from shieldwall.ensembles import (
         MaxMarginEnsemble,
@@ -86,7 +89,7 @@ _HOMES = {
     "Predictions": "smoothing",
     "Schedule": "training",
     "SmoothAdv": "training",
-    "Split": "data",
+    "Split": "data.splits",
     "Stability": "training",
     "Uniform": "smoothing",
     "UserError": "errors",
@@ -97,10 +100,11 @@ _HOMES = {
     "cache_confidences": "ensembles.weights",
     "certify": "smoothing",
     "certify_members": "smoothing",
+    "dataset_spec": "data.datasets",
     "from_counts": "smoothing",
     "grid_search_weights": "ensembles.weights",
     "load": "loading",
-    "load_data": "data",
+    "load_data": "data.datasets",
     "predict": "smoothing",
     "sween_weights": "ensembles.weights",
     "train": "training",
@@ -135,6 +139,7 @@ __all__ = [
     "cache_confidences",
     "certify",
     "certify_members",
+    "dataset_spec",
     "from_counts",
     "grid_search_weights",
     "load",

@@ -5,8 +5,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from shieldwall import data, pretrained
+from shieldwall import pretrained
 from shieldwall.arguments import described
+from shieldwall.data import datasets
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
 from shieldwall.stages.common import classifier_of, trained_members
@@ -20,7 +21,7 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
     with the noise that its members were trained with.
     """
     run = _run(what)
-    shape, classes = data.outline(run.recipe.data)
+    shape, classes = datasets.dataset_spec(run.recipe.data)
     return classifier_of(vote, trained_members(run, len(classes), shape, torch.device("cpu"))).eval()
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typer.testing import CliRunner
 
-from shieldwall import cli, data
+from shieldwall import cli
+from shieldwall.data import datasets
 from shieldwall.results.run import Run
 from shieldwall.smoothing import Certificates, Gaussian
 from shieldwall.smoothing.plan import Plan
@@ -120,7 +121,7 @@ def test_agreement_is_that_of_the_members_on_the_draws(compared: Path):
     found = columns(compared / "strategies.tsv")
     row = int(np.argmin(numbers(found["p_ab_1-2"])))
     index, label = int(found["idx"][row]), int(found["truth"][row])
-    dataset, noise, cpu = data.load("digits"), Gaussian(0.25), torch.device("cpu")
+    dataset, noise, cpu = datasets.load("digits"), Gaussian(0.25), torch.device("cpu")
     draws = torch.cat(list(NoiseStream(noise, dataset.shape, cpu, 0, index).take(N0 + N)))[N0:]
     noisy = noise.perturb(dataset.test.images([index])[0], draws)
     with torch.no_grad():

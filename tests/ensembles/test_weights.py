@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import TensorSplit
 from shieldwall.ensembles import confidences as member_confidences
 from shieldwall.ensembles import votes, weights
 from shieldwall.ensembles.weights import (
@@ -222,7 +222,7 @@ def test_the_cache_depends_on_the_seed_and_not_on_batches() -> None:
 
 def test_a_split_brings_its_own_labels() -> None:
     members, noise = make_members(2), sw.Gaussian(0.5)
-    found = cache_confidences(members, ResidentSplit(X, Y), None, noise, copies=3)
+    found = cache_confidences(members, TensorSplit(X, Y), None, noise, copies=3)
     expected = cache_confidences(members, X / 255, Y, noise, copies=3)
     assert torch.allclose(found.confidences, expected.confidences, atol=1e-6)
     assert found.labels.equal(expected.labels)

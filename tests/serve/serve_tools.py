@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from websockets.sync.client import ClientConnection, connect
 
 from shieldwall import recipes
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import TensorSplit
 from shieldwall.ensembles.votes import named
 from shieldwall.models import build_members
 from shieldwall.results.run import Run
@@ -57,7 +57,7 @@ def linear_offer(
         alpha=alpha,
         batch_size=batch_size,
     )
-    test = ResidentSplit(pixels, torch.tensor([0, 1, 1]))
+    test = TensorSplit(pixels, torch.tensor([0, 1, 1]))
     return Offer(data, ("dark", "bright"), SHAPE, test, torch.device("cpu"), (run,))
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall import recipes
+from shieldwall.data.splits import Dataset
 from shieldwall.files import load_tensors, save_tensors
 from shieldwall.models import build_members
 from shieldwall.training import Loss, Objective
@@ -21,7 +22,7 @@ GOLDEN = Path(__file__).parent / "golden-smoke.json"
 
 
 @pytest.fixture(scope="module")
-def digits() -> sw.data.Dataset:
+def digits() -> Dataset:
     return sw.load_data("digits")
 
 
@@ -37,7 +38,7 @@ def weights(members: list[nn.Module]) -> list[Tensor]:
     return [value for member in members for value in member.state_dict().values()]
 
 
-def test_the_same_seed_gives_the_same_losses_and_weights(digits: sw.data.Dataset) -> None:
+def test_the_same_seed_gives_the_same_losses_and_weights(digits: Dataset) -> None:
     first, second = fresh(), fresh()
     a = sw.train(first, digits.train, OBJECTIVE, schedule=SCHEDULE)
     b = sw.train(second, digits.train, OBJECTIVE, schedule=SCHEDULE)
@@ -47,7 +48,7 @@ def test_the_same_seed_gives_the_same_losses_and_weights(digits: sw.data.Dataset
     assert losses(a) != losses(other)
 
 
-def test_training_learns(digits: sw.data.Dataset) -> None:
+def test_training_learns(digits: Dataset) -> None:
     members = fresh()
     records = sw.train(members, digits.train, OBJECTIVE, schedule=SCHEDULE)
     assert losses(records) == sorted(losses(records), reverse=True)
@@ -59,9 +60,7 @@ def test_training_learns(digits: sw.data.Dataset) -> None:
 
 
 @pytest.mark.parametrize("killed_after", [1, 2])
-def test_training_resumes_to_the_same_losses(
-    digits: sw.data.Dataset, tmp_path: Path, killed_after: int
-) -> None:
+def test_training_resumes_to_the_same_losses(digits: Dataset, tmp_path: Path, killed_after: int) -> None:
     class KilledError(Exception):
         pass
 
@@ -102,7 +101,7 @@ def test_momentum_comes_back_in_the_layout_of_its_parameter(tmp_path: Path) -> N
         assert found.stride() == parameter.stride()
 
 
-def test_a_checkpoint_of_another_training_is_refused(digits: sw.data.Dataset, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_training_is_refused(digits: Dataset, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint.safetensors"
     one_epoch = sw.Schedule(epochs=1, batch_size=500)
     sw.train(fresh(), digits.train, OBJECTIVE, schedule=one_epoch, checkpoint=checkpoint)
@@ -110,7 +109,7 @@ def test_a_checkpoint_of_another_training_is_refused(digits: sw.data.Dataset, tm
         sw.train(fresh(), digits.train, OBJECTIVE, schedule=one_epoch, checkpoint=checkpoint, seed=1)
 
 
-def test_batch_norm_statistics_resume_too(digits: sw.data.Dataset, tmp_path: Path) -> None:
+def test_batch_norm_statistics_resume_too(digits: Dataset, tmp_path: Path) -> None:
     def normed() -> list[nn.Module]:
         torch.manual_seed(3)
         return [nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))]
@@ -147,7 +146,7 @@ class Exploding(Objective):
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_epoch(
-    digits: sw.data.Dataset, tmp_path: Path
+    digits: Dataset, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint.safetensors"
     with pytest.raises(sw.UserError, match=r"diverged in epoch 3: loss is not finite.*epoch 2 is kept"):
@@ -169,12 +168,12 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
             load_tensors(path)
 
 
-def test_smoke_losses_are_the_golden_ones(digits: sw.data.Dataset) -> None:
+def test_smoke_losses_are_the_golden_ones(digits: Dataset) -> None:
     """Made by this very code; `python tests/training/test_loop.py` writes them anew."""
     assert smoke_losses(digits) == pytest.approx(json.loads(GOLDEN.read_text()), rel=1e-4)
 
 
-def smoke_losses(digits: sw.data.Dataset) -> list[float]:
+def smoke_losses(digits: Dataset) -> list[float]:
     recipe = recipes.get("smoke")
     members = build_members(recipe.model, recipe.members, 10, (1, 8, 8), recipe.seed)
     return losses(sw.train(members, digits.train, OBJECTIVE, schedule=recipe.schedule, seed=recipe.seed))

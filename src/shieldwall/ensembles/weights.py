@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.data.dataset import Split
+from shieldwall.data.splits import Split
 from shieldwall.ensembles.ensemble import confidences as member_confidences
 from shieldwall.errors import UserError
 from shieldwall.smoothing.inputs import device_of, evaluating

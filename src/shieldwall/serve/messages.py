@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shieldwall.data.dataset import to_unit
+from shieldwall.data.splits import to_float
 from shieldwall.errors import UserError
 from shieldwall.serve.images import png
 from shieldwall.serve.runs import Offer, Served
@@ -85,7 +85,7 @@ def image_of(pixels: object, shape: tuple[int, int, int]) -> Tensor:
             f"given: {len(content)}"
         )
     rows = np.frombuffer(content, dtype=np.uint8).reshape(height, width, channels)
-    return to_unit(torch.from_numpy(rows.copy()).permute(2, 0, 1).contiguous())
+    return to_float(torch.from_numpy(rows.copy()).permute(2, 0, 1).contiguous())
 
 
 def pixels_of(image: np.ndarray[Any, np.dtype[np.uint8]]) -> str:

@@ -11,9 +11,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from shieldwall import data
-from shieldwall.data import Dataset, Split
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data import datasets
+from shieldwall.data.splits import Dataset, Split, TensorSplit
 from shieldwall.ensembles.votes import Vote, named, standard
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
@@ -79,10 +78,10 @@ def offer(paths: Sequence[Path], data_dir: Path | None = None, device: str | Non
 
 def _dataset(name: str, data_dir: Path | None) -> Dataset:
     """The data set, without its images where they are not here."""
-    shape, classes = data.outline(name)
-    if any(one.name == name and one.place is not None for one in data.status(data_dir)):
-        return data.load(name, data_dir)
-    none = ResidentSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+    shape, classes = datasets.dataset_spec(name)
+    if any(one.name == name and one.place is not None for one in datasets.status(data_dir)):
+        return datasets.load(name, data_dir)
+    none = TensorSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
     return Dataset(name, none, none, classes, shape)
 
 

@@ -14,8 +14,8 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from shieldwall import data
-from shieldwall.data import Split
+from shieldwall.data import datasets
+from shieldwall.data.splits import Split
 from shieldwall.ensembles import Vote, named, standard
 from shieldwall.errors import UserError, unknown
 from shieldwall.interruption import finishing_first
@@ -77,7 +77,7 @@ def certify_run(
         recipe.certification, **{key: value for key, value in changes.items() if value is not None}
     )
     where = choose_device(world.device_name(device))
-    dataset = data.load(recipe.data, data_dir)
+    dataset = datasets.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     tuned = run.tuned_weights()
     every_vote = standard(len(members)) + [

@@ -5,7 +5,7 @@ from rich.console import Console
 from torch import nn
 
 from shieldwall import devices, models
-from shieldwall.data import Dataset, Split
+from shieldwall.data.splits import Dataset, Split
 from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import standard_names
 from shieldwall.errors import UserError, unknown

@@ -16,8 +16,8 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from shieldwall import data
-from shieldwall.data import Dataset
+from shieldwall.data import datasets
+from shieldwall.data.splits import Dataset
 from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble, confidences, standard
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
@@ -158,7 +158,7 @@ def _opened(
         raise UserError(f"the radius must be a positive number; given: {radius}")
     which = recipe.certification
     where = choose_device(device)
-    dataset = data.load(recipe.data, data_dir)
+    dataset = datasets.load(recipe.data, data_dir)
     plan = Plan(
         noise, math.prod(dataset.shape), n0=which.n0, n=min(which.n, MOST_DRAWS) if n is None else n,
         alpha=which.alpha, seed=recipe.seed if seed is None else seed,

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shieldwall import data
+from shieldwall.data import datasets
+from shieldwall.data.splits import Split
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
 from shieldwall.smoothing import ABSTAIN, predict
@@ -49,11 +50,11 @@ def predict_run(
         raise UserError("nothing to predict: give image files, or test inputs with --index")
     run = Run(path)
     where = choose_device(device)
-    shape, classes = data.outline(run.recipe.data)
+    shape, classes = datasets.dataset_spec(run.recipe.data)
     x = [read_image(image, shape) for image in images]
     truths: list[str | None] = [None] * len(images)
     if indices:
-        dataset = data.load(run.recipe.data, data_dir)
+        dataset = datasets.load(run.recipe.data, data_dir)
         x += _test_images(dataset.test, indices)
         classes = dataset.classes
         truths += [classes[int(dataset.test.labels[idx])] for idx in indices]
@@ -80,7 +81,7 @@ def predict_run(
     return answers
 
 
-def _test_images(test: data.Split, indices: Sequence[int]) -> Sequence[Tensor]:
+def _test_images(test: Split, indices: Sequence[int]) -> Sequence[Tensor]:
     for idx in indices:
         if not 0 <= idx < len(test):
             raise UserError(f"there is no test input {idx}: they go from 0 to {len(test) - 1}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
-from shieldwall import data
+from shieldwall.data import datasets
 from shieldwall.ensembles import Vote, named, standard
 from shieldwall.ensembles.votes import pair_names
 from shieldwall.errors import UserError
@@ -66,7 +66,7 @@ def compare_strategies(
         recipe.certification, **{key: value for key, value in changes.items() if value is not None}
     )
     where = choose_device(device)
-    dataset = data.load(recipe.data, data_dir)
+    dataset = datasets.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     votes = standard(len(members)) + [named(name, len(members)) for name in pair_names(len(members))]
     plan = Plan(

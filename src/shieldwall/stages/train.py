@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from shieldwall import data, models
+from shieldwall import models
+from shieldwall.data import datasets
 from shieldwall.errors import UserError
 from shieldwall.progress import progress_bar
 from shieldwall.recipes import Recipe
@@ -43,7 +44,7 @@ def train_run(
     objective.check_members(recipe.members)
     models.factory(recipe.model)
     start = None if recipe.start is None else starting_run(recipe)
-    dataset = data.load(recipe.data, data_dir)
+    dataset = datasets.load(recipe.data, data_dir)
     images = training_part(recipe, dataset)
     members = models.build_members(
         recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from shieldwall import data
+from shieldwall.data import datasets
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import cache_confidences, grid_search_weights, sween_weights
 from shieldwall.errors import unknown
@@ -34,7 +34,7 @@ def weigh_run(
     run = Run(path)
     run.check_trained()
     where = choose_device(device)
-    dataset = data.load(run.recipe.data, data_dir)
+    dataset = datasets.load(run.recipe.data, data_dir)
     images = held_out_part(run.recipe, dataset)
     members = load_members(run, dataset, where)
     cached = cache_confidences(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from shieldwall.arguments import described
-from shieldwall.data import Dataset, Split
+from shieldwall.data.splits import Dataset, Split
 from shieldwall.errors import UserError
 from shieldwall.training.objective import Objective
 from shieldwall.training.schedule import Schedule

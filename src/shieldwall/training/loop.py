@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.data import Split
+from shieldwall.data.splits import Split
 from shieldwall.errors import UserError
 from shieldwall.models import place
 from shieldwall.models.checks import listed

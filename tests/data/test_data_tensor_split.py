@@ -5,23 +5,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import TensorSplit
 from shieldwall.seeds import generator
 
 
-def numbered_split(count: int = 10, augment=None) -> ResidentSplit:
+def numbered_split(count: int = 10, augment=None) -> TensorSplit:
     """Image i is all i, and its label is i % 3."""
     pixels = torch.arange(count, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 2, 3, 4).contiguous()
-    return ResidentSplit(pixels, torch.arange(count) % 3, augment)
+    return TensorSplit(pixels, torch.arange(count) % 3, augment)
 
 
-def epoch(split: ResidentSplit, seed: int, batch_size: int = 4) -> list[tuple[Tensor, Tensor]]:
+def epoch(split: TensorSplit, seed: int, batch_size: int = 4) -> list[tuple[Tensor, Tensor]]:
     return list(split.batches(batch_size, generator("cpu", seed, "epoch"), "cpu"))
 
 
 def test_every_pixel_value_is_divided_by_255_and_correctly_rounded():
     values = torch.arange(256, dtype=torch.uint8)
-    split = ResidentSplit(values.view(256, 1, 1, 1), torch.zeros(256, dtype=torch.int64))
+    split = TensorSplit(values.view(256, 1, 1, 1), torch.zeros(256, dtype=torch.int64))
     x = split.images(range(256))
     assert x.dtype == torch.float32
     assert x.shape == (256, 1, 1, 1)
