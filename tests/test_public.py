@@ -17,7 +17,7 @@ NAMES = [
     *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
     *("cache_confidences", "certify", "certify_members", "from_counts", "grid_search_weights"),
     *("load", "load_data", "predict", "sween_weights", "train", "after_smoothing"),
-    *("ExactGaussian", "Laplace", "Uniform"),
+    *("ExactGaussian", "Laplace", "Uniform", "dataset_spec"),
 ]
 
 

@@ -1,6 +1,6 @@
 """A file server on 127.0.0.1 that notes what was asked of it and can misbehave.
 
-Its address begins with https. `Plaintext` speaks to it without TLS, which tests of a client's logic do not need.
+It answers to https addresses; `Plaintext` leaves out TLS, which tests of a client's logic do not need.
 """
 
 import http.client

@@ -39,6 +39,7 @@ def report_command(
     Unless a file to write is named, the curves are drawn into the run folder, where all of one run is shown,
     and else into this one.
     """
+    from shieldwall.extras import is_installed, require
     from shieldwall.report.chosen import of_votes
     from shieldwall.report.envelopes import envelopes
     from shieldwall.report.figure_files import check_figure_path
@@ -48,6 +49,8 @@ def report_command(
     from shieldwall.report.tables import table as drawn
     from shieldwall.results.logs import read_logs
 
+    if plot or html:
+        require("report", "--plot" if plot else "--html")
     at = numbers("--radii", radii) or None
     for path in table or ():
         check_table_path(path)
@@ -63,7 +66,7 @@ def report_command(
         write_table(shown, path, at, intervals=intervals)
         console.print(f"table: {path}", soft_wrap=True)
     plots = plot or []
-    if not (table or plot or html):
+    if not (table or plot or html) and is_installed("report"):
         home = runs[0] if len(runs) == 1 and runs[0].is_dir() and not (wanted or envelope) else Path()
         plots = [home / "certified-accuracy.png", home / "certified-accuracy.pdf"]
     if plots:

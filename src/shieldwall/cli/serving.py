@@ -35,6 +35,9 @@ def serve_command(
 
     Example: `shieldwall serve runs/mnist-gaussian-0.25 runs/mnist-gaussian-0.5`. Ctrl-C ends it.
     """
+    from shieldwall.extras import require
+
+    require("serve", "the live page")
     from shieldwall.serve import address_of, is_open_to_others, listen, offer, server_for
 
     with listen(host, port) as sock:

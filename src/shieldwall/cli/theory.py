@@ -42,11 +42,13 @@ def diagnose_command(
     Every number goes to `theory/diagnosis.tsv` in the run folder, and figures beside it. The theory is of
     Gaussian noise and L2 radii.
     """
+    from shieldwall.extras import require
     from shieldwall.pretrained import at_hand
     from shieldwall.report.diagnosis import advice, measured, shown
     from shieldwall.report.diagnosis_plots import plot_diagnosis
     from shieldwall.stages.diagnose import FILE, FOLDER, diagnose_run
 
+    require("report", "theory diagnose")
     run = at_hand(run)
     found = diagnose_run(
         run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
@@ -94,6 +96,9 @@ def figures_command(
 
     The ROC curve needs trained members: `shieldwall theory diagnose RUN` draws it.
     """
+    from shieldwall.extras import require
+
+    require("report", "theory figures")
     from shieldwall.theory.figures import draw_relation, draw_transferability
     from shieldwall.theory.simulate import relation, transferability
 
