@@ -1,4 +1,4 @@
-"""8x8 handwritten digits that ship inside scikit-learn: every method within a minute on two cores.
+"""8x8 handwritten digits that come with the package: every method within a minute on two cores.
 
 The numbers were chosen on a fifth of the training images, held out: of DRT those that certify most images at
 large radii, from trained members; of the others such that no member collapses at any sigma.
