@@ -58,6 +58,21 @@ def test_images_are_listed_by_class_and_name(imagenet: Path):
     ]
 
 
+def test_the_digest_is_of_names_sizes_and_labels_wherever_the_folder_is(imagenet: Path, tmp_path: Path):
+    _, test = loaded(imagenet)
+    digest = test.digest()
+    moved = imagenet.rename(tmp_path.parent / f"{tmp_path.name}-moved")
+    _, again = loaded(moved)
+    assert again.digest() == digest
+    assert again.subset([0, 1]).digest() != digest
+    with (moved / "val/n01/a.png").open("ab") as file:
+        file.write(b"more")
+    assert again.digest() != digest
+    longer = again.digest()
+    (moved / "val/n01/a.png").rename(moved / "val/n01/aa.png")
+    assert loaded(moved)[1].digest() not in (digest, longer)
+
+
 def test_extensions_of_any_case_count_and_other_files_do_not(imagenet: Path):
     place = imagenet / "val" / "n01"
     for name in ("c.JPEG", "d.Jpg", "e.PNG"):

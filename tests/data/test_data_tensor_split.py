@@ -77,6 +77,20 @@ def test_moving_a_split_moves_pixels_and_labels():
     assert len(moved) == 10
 
 
+def test_the_digest_tells_pixels_labels_and_shapes_apart():
+    split = numbered_split()
+    pixels, labels = split.pixels, split.labels
+    assert split.digest() == numbered_split().digest()
+    other_pixel, other_label = pixels.clone(), labels.clone()
+    other_pixel[4, 0, 0, 0] += 1
+    other_label[4] += 1
+    others = [
+        *(TensorSplit(other_pixel, labels), TensorSplit(pixels, other_label), split.subset(range(9))),
+        *(TensorSplit(pixels.view(10, 2, 4, 3), labels), TensorSplit(pixels.view(torch.int8), labels)),
+    ]
+    assert len({split.digest(), *(other.digest() for other in others)}) == 6
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_gives_the_same_bits():
     split = numbered_split(250)

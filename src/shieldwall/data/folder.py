@@ -50,6 +50,14 @@ class FolderSplit(Split):
     def to(self, device: Device) -> "FolderSplit":
         return FolderSplit(self.paths, self.labels.to(device), self.augmented)
 
+    def digest(self) -> str:
+        """SHA-256 of labels and of each file's class folder, name and size; no file is read."""
+        sha = hashlib.sha256()
+        for path, label in zip(self.paths, self.labels.tolist(), strict=True):
+            file = Path(path)
+            sha.update(f"{label} {file.parent.name}/{file.name} {file.stat().st_size}\n".encode())
+        return sha.hexdigest()
+
     def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
         order = torch.randperm(len(self), generator=generator)
         # A key for each image, drawn ahead: no crop depends on which thread comes first.
@@ -75,13 +83,6 @@ class FolderSplit(Split):
                 current = following
         finally:
             pool.shutdown(cancel_futures=True)
-
-    def digest(self) -> str:
-        """SHA-256 of each image's class folder, name, size in bytes and label: no image is opened."""
-        digest = hashlib.sha256()
-        for path, label in zip(map(Path, self.paths), self.labels.tolist(), strict=True):
-            digest.update(f"{path.parent.name}/{path.name}\t{path.stat().st_size}\t{label}\n".encode())
-        return digest.hexdigest()
 
     def _centre(self, row: int) -> Tensor:
         return _decode(self.paths[row], centre_crop)

@@ -210,7 +210,7 @@ def _checked_labels(labels: Tensor, images: Tensor) -> Tensor:
 
 def _digest(shape: tuple[int, ...], labels: Tensor, dtype: torch.dtype, chunks: Iterable[Tensor]) -> str:
     # The kind of the numbers is hashed too: a uint8 1 and a float 1 are different images.
-    digest = hashlib.sha256(f"{_name(dtype)} {shape}\n".encode())
+    digest = hashlib.sha256(f"{dtype} {shape} ".encode())
     for values in chain([labels], chunks):
         digest.update(values.cpu().contiguous().numpy().data)
     return digest.hexdigest()

@@ -9,7 +9,7 @@ from shieldwall.recipes import imagenet
 from shieldwall.recipes.cifar10 import CIFAR10
 from shieldwall.recipes.digits import DIGITS, smoke
 from shieldwall.recipes.methods import Family
-from shieldwall.recipes.mnist import FASHION, MNIST
+from shieldwall.recipes.mnist import FASHION, MNIST, SHORT
 from shieldwall.recipes.recipe import Certification, Recipe, difference, from_file, from_mapping, override
 
 __all__ = [
@@ -30,6 +30,7 @@ FAMILIES: dict[str, Family] = {
         Family(lambda sigma: smoke(), (0.25,)),
         *DIGITS.families(),
         *MNIST.families(),
+        *SHORT.families(),
         *FASHION.families(),
         *CIFAR10.families(),
         *imagenet.IMAGENET.families(imagenet.METHODS),

@@ -11,7 +11,7 @@ CIFAR10 = Bench(
         data="cifar10",
         model="resnet110",
         sigma=0.5,
-        schedule=Schedule(epochs=150, batch_size=256, lr=0.1, decay_every=50),
+        schedule=Schedule(epochs=150, batch_size=256, lr=0.1, decay_every=50, precision="bfloat16"),
         certification=Certification(every=10),
     ),
     numbers={
@@ -26,7 +26,7 @@ CIFAR10 = Bench(
     },
     schedules={
         # Zhai et al. (2020): with 16 copies of each image.
-        "macer": {"lr": 0.01, "batch_size": 64},
+        "macer": {"epochs": 440, "lr": 0.01, "batch_size": 64, "decay_every": 200},
         # DRT fine-tunes: `--from` a run of the method it wraps. Of its learning rate the paper says "small".
         "drt": {"lr": 0.01},
     },

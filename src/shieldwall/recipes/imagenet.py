@@ -19,7 +19,7 @@ IMAGENET = Bench(
         data="imagenet",
         model="resnet50",
         sigma=0.5,
-        schedule=Schedule(epochs=90, batch_size=256, lr=0.1, decay_every=30),
+        schedule=Schedule(epochs=90, batch_size=256, lr=0.1, decay_every=30, precision="bfloat16"),
         certification=Certification(every=100),
     ),
     numbers={

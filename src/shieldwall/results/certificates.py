@@ -26,6 +26,8 @@ OWN_COLUMNS = [
     "noise", "norm", "precision", "seed", "vote",
 ]  # fmt: skip
 COLUMNS = FIELD_COLUMNS + OWN_COLUMNS
+DATA = "data_sha256"
+"""The setting that tells test sets of one name apart."""
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
 
 
@@ -83,7 +85,10 @@ class CertificateFolder:
     def _check_settings(self, settings: dict[str, Any]) -> None:
         path = self.path / "settings.yaml"
         if path.is_file():
-            if other := difference(_read_settings(path), settings):
+            stored = _read_settings(path)
+            if DATA not in stored:  # an older folder, which never said
+                settings.pop(DATA, None)
+            if other := difference(stored, settings):
                 raise UserError(
                     f"{self.path} holds certificates made with other settings ({other}); write these "
                     "to another folder with --to NAME, or delete the old ones"

@@ -14,11 +14,13 @@ SHARE = 0.5
 def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -> int:
     """Near the fastest on CPUs, whose caches are small, and on accelerators, which want much at a time.
 
-    `draws` per input: on a CPU there is nothing to gain from batches of more.
+    `draws` per input: on a CPU there is nothing to gain from batches of more. There, powers of two suit
+    matrix products in half precision: 256 for 28x28, 64 for 3x32x32.
     """
     pixels = math.prod(shape)
     if device.type == "cpu":
-        return min(draws, max(64, min(2_048, 2**17 // pixels)))
+        fitting = 1 << (2**18 // pixels).bit_length() >> 1
+        return min(draws, max(64, min(2_048, fitting)))
     return max(16, min(10_000, 2**25 // pixels))
 
 

@@ -55,7 +55,8 @@ def certify(
         tolerance: stop an input as soon as its radius cannot change by more.
         norm: of the radii, l1, l2 or linf; by default the one the noise is made for.
         precision: float32, tf32, float16 or bfloat16: another one makes another classifier.
-        compile: hand the classifier to torch.compile, which pays for many inputs on a GPU.
+        compile: hand the classifier, on a CPU a copy with the channels last, to torch.compile; pays for
+            many draws.
         seed: with an input's index, names its draws.
         indices: the inputs' own numbers, 0 to M - 1 unless given: an input keeps its certificate
             whichever other inputs are certified beside it.

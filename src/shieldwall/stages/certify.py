@@ -95,7 +95,7 @@ def certify_run(
         precision=precision, compile=compile,
     )  # fmt: skip
     settings = {
-        "data": recipe.data, "every": which.every, **plan.settings(),
+        "data": recipe.data, "data_sha256": dataset.test.digest(), "every": which.every, **plan.settings(),
         **({"compiled": True} if compile else {}), **({"votes": wanted_votes} if votes else {}),
         "weights": run.weights_digest(),
         **({"tuned": tuned} if tuned else {}),

@@ -16,7 +16,6 @@ torch's DDP), the first one's being handed to all after each epoch, and DRT's lo
 valid pairs, becomes a mean of the processes' means.
 """
 
-import copy
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,8 +29,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise
-from shieldwall.training.objective import Objective
 
 TIMEOUT = timedelta(minutes=10)
 """How long a process waits for the others before it gives up."""
@@ -197,13 +194,18 @@ def _needing_all() -> Iterator[None]:
 
 
 def copy_state_from_first(
-    world: World, members: Sequence[nn.Module], optimizer: torch.optim.Optimizer
+    world: World, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]
 ) -> None:
     """Give every process the first one's weights, statistics and momentum (joint)."""
     world.copy_from_first(value for member in members for value in member.parameters())
     copy_buffers_from_first(world, members)
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
-    states = [optimizer.state[one] for one in parameters]
+    with_state = [
+        (parameter, optimizer.state[parameter])
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    ]
+    parameters, states = [pair[0] for pair in with_state], [pair[1] for pair in with_state]
     moving = world.agree([k for k, state in enumerate(states) if state.get("momentum_buffer") is not None])
     for k in moving:
         states[k].setdefault("momentum_buffer", torch.zeros_like(parameters[k]))
@@ -213,35 +215,3 @@ def copy_state_from_first(
 def copy_buffers_from_first(world: World, members: Sequence[nn.Module]) -> None:
     """Give every process the first one's batch-norm statistics (joint)."""
     world.copy_from_first(value for member in members for value in member.buffers())
-
-
-def on_share(objective: Objective, share: Share) -> Objective:
-    """The objective at the rows of a share, under the noise that the whole batch would have given them.
-
-    It holds for noise that is drawn by `Noise.sample`, by the objective or by one that it wraps.
-    """
-    changed = copy.copy(objective)
-    for name, value in vars(objective).items():
-        if isinstance(value, Noise):
-            object.__setattr__(changed, name, _noise_of_share(value, share))
-        elif isinstance(value, Objective):
-            object.__setattr__(changed, name, on_share(value, share))
-    return changed
-
-
-def _noise_of_share(noise: Noise, share: Share) -> Noise:
-    def sample(shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        copies, rest = divmod(shape[0], share.count)
-        if rest:
-            raise UserError(
-                f"several processes can draw noise only for whole copies of their {share.count} images; "
-                f"asked for: {tuple(shape)}"
-            )
-        whole = noise.sample((copies * share.total, *shape[1:]), generator)
-        by_copy = whole.reshape(copies, share.total, *shape[1:])
-        return by_copy[:, share.rows].reshape(*shape)
-
-    # A changed copy and not a wrapper: an objective may insist on a kind of noise and read its sigma.
-    changed = copy.copy(noise)
-    object.__setattr__(changed, "sample", sample)
-    return changed
