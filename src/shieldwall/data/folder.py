@@ -112,11 +112,11 @@ def _split(folder: Path, classes: Sequence[str], augmented: bool = False) -> Fol
     labels: list[int] = []
     for label, name in enumerate(classes):
         entries = _entries(folder / name)
-        found = sorted(entry.path for entry in entries if entry.name.lower().endswith(_EXTENSIONS))
-        if not found:
+        images = sorted(entry.path for entry in entries if entry.name.lower().endswith(_EXTENSIONS))
+        if not images:
             raise UserError(f"{folder / name} is empty: images ({' '.join(_EXTENSIONS)}) were expected in it")
-        paths += found
-        labels += [label] * len(found)
+        paths += images
+        labels += [label] * len(images)
     return FolderSplit(paths, torch.tensor(labels), augmented)
 
 
