@@ -11,14 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training import MemberObjective
-from shieldwall.training.objective import NoisyBatch
 
 
 @dataclass(frozen=True)
-class Brier(MemberObjective):
+class Brier(sw.MemberObjective):
     def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
+        self, member: nn.Module, batch: sw.NoisyBatch, logits: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         target = F.one_hot(batch.labels, logits.shape[-1])  # logits are (copies * B, K)
         score = (logits.softmax(-1) - target).square().sum(-1).mean()
@@ -33,7 +31,7 @@ schedule = sw.Schedule(epochs=8, batch_size=64, lr=0.1, decay_every=6, decay=0.2
 methods: dict[str, sw.Objective] = {
     "cross-entropy": sw.GaussianAugmentation(noise),
     "Brier": Brier(noise),
-    "DRT around Brier": sw.DRT(Brier(noise), rho_gd=0.1, rho_cm=0.1),
+    "DRT around Brier": sw.DRT(Brier(noise), rho_gd=0.01, rho_cm=0.1),
 }
 for name, objective in methods.items():
     members = sw.build_members("digits-cnn", 3, len(digits.classes), digits.shape, seed=0)

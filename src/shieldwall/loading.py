@@ -5,11 +5,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from shieldwall import pretrained
-from shieldwall.arguments import described
 from shieldwall.data import datasets
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, describe
 from shieldwall.results.run import Run
+from shieldwall.runs.pretrained import packaged_run
 from shieldwall.stages.common import classifier_of, trained_members
 
 
@@ -27,9 +26,9 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
 
 def _run(what: str | Path) -> Run:
     if not isinstance(what, (str, Path)):
-        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {described(what)}")
+        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {describe(what)}")
     if Path(what).exists():
         return Run(what)
     if isinstance(what, Path) or "/" in what:
         raise UserError(f"{what} is not a run folder: it does not exist")
-    return Run(pretrained.folder(what))
+    return Run(packaged_run(what))

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training.attack import smoothed_pgd
+from shieldwall.distributed import ProcessGroup
+from shieldwall.models.attack import smoothed_pgd
 from shieldwall.training.drt import (
     DRT,
     Group,
@@ -23,7 +24,6 @@ from shieldwall.training.drt import (
     true_margin,
 )
 from shieldwall.training.objective import NoisyBatch
-from shieldwall.training.parallel import World as ProcessGroup
 from shieldwall.training.smoothadv import SmoothAdv
 
 NOISE = sw.Gaussian(0.3)

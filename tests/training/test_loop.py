@@ -13,10 +13,13 @@ import shieldwall as sw
 from shieldwall import recipes, seeds
 from shieldwall.data.splits import Dataset
 from shieldwall.files import load_tensors, save_tensors
-from shieldwall.models import build_members
-from shieldwall.training import ADP, DRT, GAL, Loss, Objective
+from shieldwall.models.registry import build_members
 from shieldwall.training import checkpoint as checkpoints
+from shieldwall.training.adp import ADP
+from shieldwall.training.drt import DRT
+from shieldwall.training.gal import GAL
 from shieldwall.training.loop import Record
+from shieldwall.training.objective import Loss, Objective
 from shieldwall.training.step import Step, make_optimizer
 
 OBJECTIVE = sw.GaussianAugmentation(sw.Gaussian(0.25))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall.errors import UserError
-from shieldwall.training import DRT
+from shieldwall.training.drt import DRT
 from shieldwall.training.loop import check_alive
 from shieldwall.training.objective import Loss, NoisyBatch, Objective
 from shieldwall.training.step import Arithmetic, Step

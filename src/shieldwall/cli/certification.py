@@ -59,10 +59,11 @@ def certify_command(
     next input and gives the same bytes as an uninterrupted run, but for the time column. What each
     option does to the guarantee: docs/certification.md.
     """
-    from shieldwall.stages import certify_run
+    from shieldwall.runs.pretrained import resolve_run
+    from shieldwall.stages.certify import certify_run
 
     done = certify_run(
-        run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
+        resolve_run(run, to_write=True), n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
         votes=[name.strip() for name in votes.split(",") if name.strip()],
         radii=numbers("--radii", radii) if radii else None, tolerance=tolerance, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile,
@@ -91,15 +92,16 @@ def predict_command(
 
     Example: `shieldwall predict runs/demo --index 0,1,2 --vote mme`
     """
-    from shieldwall.stages import predict_run
+    from shieldwall.runs.pretrained import resolve_run
+    from shieldwall.stages.predict import predict_run
 
     try:
         indices = [int(part) for part in index.split(",") if part.strip()]
     except ValueError as error:
         raise UserError(f"--index takes whole numbers such as 0,7,12; given: {index!r}") from error
     answers = predict_run(
-        run, images or [], indices=indices, vote=vote, n=n, alpha=alpha, seed=seed, precision=precision,
-        exact_noise=exact_noise, data_dir=data_dir, device=device,
+        resolve_run(run), images or [], indices=indices, vote=vote, n=n, alpha=alpha, seed=seed,
+        precision=precision, exact_noise=exact_noise, data_dir=data_dir, device=device,
     )  # fmt: skip
     table = Table("input", "answer", "truth", f"votes of {n}", box=None, header_style="bold")
     for answer in answers:
@@ -130,11 +132,11 @@ def strategies_command(
     the paper's corollary says from frequencies which strategy has the larger radius. Every number goes to
     `strategies.tsv` in the run folder, written at the end.
     """
-    from shieldwall.pretrained import at_hand
     from shieldwall.report.strategies import summary_tables, table
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.strategies import FILE, compare_strategies
 
-    run = at_hand(run)
+    run = resolve_run(run, to_write=True)
     found = compare_strategies(
         run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,

@@ -34,8 +34,8 @@ def data_fetch(
 
     Files that are there and whole are not downloaded again.
     """
+    from shieldwall.console import file_bars
     from shieldwall.data.datasets import fetch
-    from shieldwall.progress import file_bars
 
     with file_bars(console) as report:
         folder = fetch(name, data_dir, from_url, report)

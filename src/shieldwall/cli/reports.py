@@ -57,7 +57,7 @@ def report_command(
     for path in plot or ():
         check_figure_path(path)
     wanted = [name.strip() for name in votes.split(",") if name.strip()]
-    runs = [_at_hand(path) for path in runs]
+    runs = [_certified(path) for path in runs]
     logs = of_votes(read_logs(runs), wanted)
     rows = average_over_seeds(logs)
     shown = envelopes(rows) if envelope else rows
@@ -79,13 +79,12 @@ def report_command(
         console.print(f"page: {html}", soft_wrap=True)
 
 
-def _at_hand(path: Path) -> Path:
-    """`path`, or the copy of what is pretrained under this name: certificates come with none."""
-    from shieldwall import pretrained
+def _certified(path: Path) -> Path:
+    """`path`, or the certified copy of what is pretrained under this name; the package has none."""
     from shieldwall.errors import UserError
+    from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
-    if path.exists() or str(path) not in pretrained.names():
-        return path
-    if not (pretrained.COPIES / path).exists():
+    run = resolve_run(path)
+    if run != path and run.parent == PACKAGED:
         raise UserError(f"{path} is pretrained and not certified yet; first run `shieldwall certify {path}`")
-    return pretrained.at_hand(path)
+    return run

@@ -36,12 +36,13 @@ def serve_command(
     Example: `shieldwall serve runs/mnist-gaussian-0.25 runs/mnist-gaussian-0.5`. Ctrl-C ends it.
     """
     from shieldwall.extras import require
+    from shieldwall.runs.pretrained import resolve_run
 
     require("serve", "the live page")
     from shieldwall.serve import address_of, is_open_to_others, listen, offer, server_for
 
     with listen(host, port) as sock:
-        offered = offer(runs, data_dir, device)
+        offered = offer([resolve_run(run) for run in runs], data_dir, device)
         address = address_of(sock)
         if not len(offered.test):
             advice = f"`shieldwall data fetch {offered.data}` would bring them"

@@ -43,13 +43,13 @@ def diagnose_command(
     Gaussian noise and L2 radii.
     """
     from shieldwall.extras import require
-    from shieldwall.pretrained import at_hand
     from shieldwall.report.diagnosis import advice, measured, shown
     from shieldwall.report.diagnosis_plots import plot_diagnosis
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.diagnose import FILE, FOLDER, diagnose_run
 
+    run = resolve_run(run, to_write=True)
     require("report", "theory diagnose")
-    run = at_hand(run)
     found = diagnose_run(
         run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,
@@ -80,9 +80,12 @@ def explain_command(
     Example: `shieldwall theory explain runs/demo --index 7`
     """
     from shieldwall.report.explanation import explanation
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.diagnose import explain_run
 
-    found = explain_run(run, index, r=radius, draws=draws, n=n, seed=seed, data_dir=data_dir, device=device)
+    found = explain_run(
+        resolve_run(run), index, r=radius, draws=draws, n=n, seed=seed, data_dir=data_dir, device=device
+    )
     for part in explanation(found):
         console.print(part, crop=False)
 

@@ -20,7 +20,8 @@ def train_command(
     recipe: Annotated[str, typer.Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
     out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="Start from the trained members of this run folder.")
+        Path | None,
+        typer.Option("--from", help="Start from the members of this trained run, or pretrained name."),
     ] = None,
     assignments: Set = None,
     seed: Seed = None,
@@ -37,13 +38,16 @@ def train_command(
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
-    from shieldwall.stages import train_run
+    from shieldwall.runs.pretrained import resolve_run
+    from shieldwall.stages.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
     if seed is not None:
         resolved = replace(resolved, seed=seed)
     if start is not None:
         resolved = replace(resolved, start=str(start))
+    if resolved.start is not None:
+        resolved = replace(resolved, start=str(resolve_run(resolved.start, to_write=True)))
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
         resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
@@ -66,10 +70,13 @@ def weigh_command(
     The run must have been trained with `--set hold_out=10` or so. Members run once; certification then
     has one more vote, `we-sween` or `we-grid`.
     """
-    from shieldwall.stages import weigh_run
+    from shieldwall.runs.pretrained import resolve_run
+    from shieldwall.stages.weigh import weigh_run
 
     table = Table("weights", "", "held-out accuracy under noise", box=None, header_style="bold")
-    found = weigh_run(run, method, copies=copies, data_dir=data_dir, device=device)
+    found = weigh_run(
+        resolve_run(run, to_write=True), method, copies=copies, data_dir=data_dir, device=device
+    )
     for name, (weights, accuracy) in found.items():
         table.add_row(name, " ".join(f"{weight:.3f}" for weight in weights), f"{100 * accuracy:.2f}%")
     console.print(table)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from shieldwall.data.splits import Dataset
@@ -242,7 +242,7 @@ def locate(name: str, data_dir: Path | str | None = None) -> Location:
 
 def _known(name: str) -> _Known:
     if name not in KNOWN:
-        raise unknown("data set", name, NAMES)
+        raise unknown_name("data set", name, NAMES)
     return KNOWN[name]
 
 

@@ -1,6 +1,6 @@
 """The training methods, and their recipes on each data set.
 
-A data set is a `Bench`: its plain recipe, and the numbers that methods take there. A method describes its
+A data set is a `Benchmark`: its plain recipe, and the numbers that methods take there. A method describes its
 objective from these at one sigma. The numbers that stand here hold on every data set that gives no others:
 they are the defaults of the literature, as the methods' own papers or the code of Jeong & Shin (2020) have
 them, and ADP's and GAL's those of Pang et al. (2019) and Kariyappa & Qureshi (2019).
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from shieldwall.recipes.recipe import JOINT, Recipe
+from shieldwall.vocabulary import SIGMAS
 
-SIGMAS = (0.25, 0.5, 1.0)
 Numbers = Mapping[str, Any]
 """Options by name; a tuple holds one value for each of SIGMAS."""
 
@@ -28,7 +28,7 @@ class Family(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bench:
+class Benchmark:
     """A data set to run the methods on."""
 
     plain: Recipe
@@ -67,7 +67,7 @@ class Bench:
         return [family(method) for method in methods or METHODS]
 
 
-Description = Callable[[Bench, float], dict[str, Any]]
+Description = Callable[[Benchmark, float], dict[str, Any]]
 """(bench, sigma) -> the objective's name and options."""
 
 
@@ -79,7 +79,7 @@ def single(name: str, **defaults: Any) -> Description:
 def drt(base: Description, rhos: str = "drt", **fixed: Any) -> Description:
     """DRT around a method, with the weights that the bench gives for `rhos`."""
 
-    def describe(bench: Bench, sigma: float) -> dict[str, Any]:
+    def describe(bench: Benchmark, sigma: float) -> dict[str, Any]:
         numbers = {**bench.at(sigma, "drt"), **bench.at(sigma, rhos)}
         return {"name": "drt", "base": base(bench, sigma), **numbers, **fixed}
 
@@ -108,7 +108,7 @@ METHODS: dict[str, tuple[str, Description]] = {
     ),
     # The paper describes the Rényi divergence, that of Li et al.'s certificate.
     "stability-renyi": (
-        "predictions steady under noise, by Rényi divergence",
+        "steady by Rényi divergence",
         single("stability", num_noise=1, lam=2.0, divergence="renyi", order=2.0),
     ),
     "consistency": ("noisy copies predicted alike", CONSISTENCY),

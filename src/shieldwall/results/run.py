@@ -20,7 +20,6 @@ import yaml
 from filelock import FileLock, Timeout
 from torch import nn
 
-from shieldwall import pretrained
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
@@ -28,13 +27,10 @@ from shieldwall.results.packed import is_packed
 
 
 class Run:
-    """An existing run folder, or the copy of a pretrained one.
-
-    `create` makes one, or opens one of the same recipe.
-    """
+    """An existing run folder; `create` makes one, or opens one of the same recipe."""
 
     def __init__(self, path: Path | str) -> None:
-        self.path = pretrained.at_hand(Path(path))
+        self.path = Path(path)
         if not (self.path / "recipe.yaml").is_file():
             raise _no_run(self.path)
         self.recipe = from_file(self.path / "recipe.yaml")
@@ -146,11 +142,7 @@ class Run:
 
 def _no_run(path: Path) -> UserError:
     if is_packed(path):
-        known = ", ".join(pretrained.names())
-        return UserError(
-            f"{path} is a packed run, which has no weights; give the folder of a trained run"
-            + (f", or a pretrained one by its name: {known}" if known else "")
-        )
+        return UserError(f"{path} is a packed run, which has no weights; give the folder of a trained run")
     what = "has no recipe.yaml" if path.is_dir() else "is a file" if path.exists() else "does not exist"
     return UserError(f"{path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`")
 

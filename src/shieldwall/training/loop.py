@@ -10,16 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.data.splits import Split
-from shieldwall.errors import UserError
-from shieldwall.models import place
-from shieldwall.models.checks import listed
-from shieldwall.smoothing.inputs import device_of, evaluation_mode, naming
+from shieldwall.data.splits import Dataset, Split
+from shieldwall.distributed import SINGLE, ProcessGroup, copy_buffers_from_first, copy_state_from_first
+from shieldwall.errors import UserError, describe
+from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
+from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
-from shieldwall.training.checks import check_kinds, check_modules
 from shieldwall.training.objective import Objective
-from shieldwall.training.parallel import ALONE, World, copy_buffers_from_first, copy_state_from_first
-from shieldwall.training.schedule import Schedule
 from shieldwall.training.step import Arithmetic, Step, make_optimizer
 
 Record = dict[str, Any]
@@ -44,7 +41,7 @@ def train(
     checkpoint: Path | str | None = None,
     on_epoch: Callable[[list[Record]], None] | None = None,
     on_batch: Callable[[int], None] | None = None,
-    world: World = ALONE,
+    world: ProcessGroup = SINGLE,
 ) -> list[Record]:
     """Train the members in place, and return one record per epoch.
 
@@ -59,11 +56,11 @@ def train(
             yields the losses of an uninterrupted run.
         on_epoch: called after each epoch with all records so far.
         on_batch: called after each batch with the number of images seen since the first epoch.
-        world: the processes that train together, by default this one alone; see `training.parallel`. All
+        world: the processes that train together, by default this one alone; see `distributed`. All
             make this call with the same arguments. The first of them reads and writes the checkpoint
             and makes the calls back.
     """
-    members = listed(members)
+    members = as_member_list(members)
     check_modules(members)
     check_kinds(data, objective, schedule)
     objective.check_members(len(members))
@@ -72,9 +69,9 @@ def train(
             f"{type(objective).__name__} compares the members of an ensemble, so they cannot be trained "
             "independently; leave out independent"
         )
-    where = device_of(members, data.labels, device)
+    where = infer_device(members, data.labels, device)
     for member in members:
-        place(member, where)
+        to_device(member, where)
     groups = [(member,) for member in members] if independent else [tuple(members)]
     optimizers = [
         make_optimizer(group, schedule.lr, schedule.momentum, schedule.weight_decay, where)
@@ -86,9 +83,9 @@ def train(
     )
     path = Path(checkpoint) if checkpoint is not None else None
     records: list[Record] = []
-    if world.is_first and path is not None and path.exists():
+    if world.is_main and path is not None and path.exists():
         records = checkpoints.load(path, members, optimizers, fingerprint)
-    records = world.agree(records)
+    records = world.broadcast(records)
     copy_state_from_first(world, members, optimizers)
 
     chance = float(data.labels.bincount().max()) / len(data)
@@ -113,7 +110,7 @@ def train(
             batches = data.batches(schedule.batch_size, order, where)
 
             def on_images(seen: int, k: int = k, epoch: int = epoch) -> None:
-                if world.is_first and on_batch is not None:
+                if world.is_main and on_batch is not None:
                     on_batch(epoch * len(data) + (k * len(data) + seen) // len(groups))
 
             lr_at = partial(_lr_at, schedule, epoch, -(-len(data) // schedule.batch_size))
@@ -124,9 +121,9 @@ def train(
         check_alive(records, chance)
         # What a checkpoint holds is what all go on with, or a resumed training would differ.
         copy_buffers_from_first(world, members)
-        if world.is_first and path is not None:
+        if world.is_main and path is not None:
             checkpoints.save(path, members, optimizers, records, fingerprint)
-        if world.is_first and on_epoch is not None:
+        if world.is_main and on_epoch is not None:
             on_epoch(records)
     for member in members:
         member.eval()
@@ -152,7 +149,7 @@ def _epoch(
     batches: Iterable[tuple[Tensor, Tensor]],
     step: Step,
     lr_at: Callable[[int], float],
-    world: World,
+    world: ProcessGroup,
     on_images: Callable[[int], None],
 ) -> Sums:
     """One pass over the images; `lr_at(update)` is the learning rate of the epoch's updates."""
@@ -163,7 +160,7 @@ def _epoch(
     for update, (x, y) in enumerate(batches):
         lr = lr_at(update)
         loss = step(x, y, lr)
-        counted = world.share(len(x)).counted
+        counted = world.share(len(x)).num_rows
         for name, value in {"": loss.total, **loss.terms, " accuracies": loss.accuracies}.items():
             sums[name] = sums.get(name, 0) + value.double() * counted
         seen += len(x)
@@ -171,7 +168,7 @@ def _epoch(
     return Sums(lr, sums.pop(""), accuracies=sums.pop(" accuracies"), terms=sums)
 
 
-def _means(sums: Sequence[Sums], images: int, world: World) -> Record:
+def _means(sums: Sequence[Sums], images: int, world: ProcessGroup) -> Record:
     """One record from the sums of all groups of members: losses add up, terms are averaged."""
     names = list(sums[0].terms)
     rows = [torch.cat([torch.stack([s.loss, *(s.terms[n] for n in names)]), s.accuracies]) for s in sums]
@@ -189,7 +186,7 @@ def _means(sums: Sequence[Sums], images: int, world: World) -> Record:
 def check_labels(member: nn.Module, data: Split) -> None:
     """Refuse labels beyond the member's classes: a GPU would not say what is wrong."""
     image = data.images([0])
-    with naming(image.shape[1:]), evaluation_mode([member]), torch.no_grad():
+    with model_errors(image.shape[1:]), eval_mode([member]), torch.no_grad():
         classes = member(image).shape[-1]
     largest = int(data.labels.max())
     if largest >= classes:
@@ -221,3 +218,28 @@ def check_alive(records: Sequence[Record], chance: float) -> None:
             "run with a lower learning rate (--set schedule.lr=...), clipped gradients (--set "
             "schedule.clip=1) or, for DRT, a longer warm-up (--set objective.warmup=10)"
         )
+
+
+def check_modules(members: Sequence[object]) -> None:
+    """Members have weights of their own: the same module twice would be one, trained by two losses."""
+    for k, member in enumerate(members, start=1):
+        if not isinstance(member, nn.Module):
+            raise UserError(f"training takes torch modules; member {k} is: {describe(member)}")
+        first = next(j for j, other in enumerate(members, start=1) if other is member)
+        if first < k:
+            raise UserError(
+                f"members {first} and {k} are the same module; make one for each, or copy.deepcopy it"
+            )
+
+
+def check_kinds(data: object, objective: object, schedule: object) -> None:
+    if not isinstance(data, Split):
+        hint = "its .train" if isinstance(data, Dataset) else "sw.Split.from_tensors(images, labels)"
+        raise UserError(f"data must be a split to train on; given: {describe(data)}; pass {hint}")
+    if not isinstance(objective, Objective):
+        raise UserError(
+            "objective must be a training method, such as sw.GaussianAugmentation(sw.Gaussian(0.25)); "
+            f"given: {describe(objective)}"
+        )
+    if not isinstance(schedule, Schedule):
+        raise UserError(f"schedule must be such as sw.Schedule(epochs=10); given: {describe(schedule)}")

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Gaussian
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.training.objective import MemberObjective, NoisyBatch, accuracy
 
 

@@ -12,10 +12,9 @@ from typing import ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from shieldwall.arguments import check_whole
-from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise, check_noise
-from shieldwall.training.parallel import ALONE, Share, World
+from shieldwall.distributed import SINGLE, ProcessGroup, Share
+from shieldwall.errors import UserError, check_int
+from shieldwall.noise.distributions import Noise, check_noise
 
 
 class Loss(NamedTuple):
@@ -43,7 +42,7 @@ class NoisyBatch:
     """(copies * B,)"""
     share: Share | None = None
     """The rows that these are of a larger batch; None for all of them."""
-    world: World = ALONE
+    world: ProcessGroup = SINGLE
     """The processes that have the other rows."""
 
     @classmethod
@@ -54,7 +53,7 @@ class NoisyBatch:
         drawn = noise.sample(repeated.shape, generator)
         return cls(x, y, drawn, repeated + drawn, y.repeat(copies))
 
-    def rows_of(self, world: World) -> "NoisyBatch":
+    def rows_of(self, world: ProcessGroup) -> "NoisyBatch":
         """One process's rows of this batch, under the noise that was drawn for all of it."""
         share = world.share(len(self.x))
 
@@ -80,7 +79,7 @@ class NoisyBatch:
         """
         count, scale = valid.sum(), 1.0
         if self.share is not None:
-            count = self.world.sum(torch.zeros_like(count) if self.share.idle else count)
+            count = self.world.sum(torch.zeros_like(count) if self.share.is_padding else count)
             scale = self.share.total / self.share.count
         return valid * (scale / count.clamp_min(1))
 
@@ -118,7 +117,7 @@ class Objective(ABC):
 def check_copies(noise: Noise, num_noise: int) -> None:
     """Refuse noise that is none, and fewer than one noisy copy."""
     check_noise(noise)
-    check_whole("num_noise (noisy copies per image)", num_noise)
+    check_int("num_noise (noisy copies per image)", num_noise)
     if num_noise < 1:
         raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {num_noise}")
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.training.objective import Loss, Objective
-from shieldwall.training.parallel import ALONE, World
 
 WARM_UP = 3
 """Steps run as they are before recording, so that kernels are chosen and memory is laid out."""
@@ -51,7 +51,7 @@ class Step:
         optimizer: torch.optim.Optimizer,
         generator: torch.Generator,
         arithmetic: Arithmetic = Arithmetic(),  # noqa: B008  (immutable)
-        world: World = ALONE,
+        world: ProcessGroup = SINGLE,
     ) -> None:
         self.objective = objective
         self._members = members

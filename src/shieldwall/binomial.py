@@ -1,0 +1,117 @@
+"""Exact confidence bounds on a probability from a binomial count."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shieldwall.errors import UserError, check_int, check_number
+
+_BISECTIONS = 100
+"""Halvings of [0, 1]: enough to end between neighbouring floats, for any above 1e-14."""
+_BETAINC_ERROR = 1e-13
+"""The relative rounding error of scipy's betainc, generously."""
+
+
+def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
+    """The one-sided Clopper-Pearson lower bound: P(bound > p) <= alpha for every p.
+
+    It solves P(Binomial(trials, p) >= successes) = alpha for p, which is the alpha-quantile of
+    Beta(successes, trials - successes + 1), and 0 for no success.
+    """
+    from scipy.special import betaincinv
+
+    k = np.asarray(successes, dtype=np.float64)
+    n = np.asarray(trials, dtype=np.float64)
+    return np.where(k > 0, betaincinv(np.maximum(k, 1.0), n - k + 1.0, alpha), 0.0)
+
+
+def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> NDArray[np.float64]:
+    """The one-sided Clopper-Pearson upper bound: P(bound < p) <= alpha for every p.
+
+    It solves P(Binomial(trials, p) <= successes) = alpha for p: one minus the lower bound on the
+    probability of a failure, and 1 where every trial succeeded.
+    """
+    from scipy.special import betainccinv
+
+    k = np.asarray(successes, dtype=np.float64)
+    n = np.asarray(trials, dtype=np.float64)
+    return np.where(k < n, betainccinv(k + 1.0, np.maximum(n - k, 1.0), alpha), 1.0)
+
+
+def randomized_lower(
+    successes: ArrayLike, trials: ArrayLike, alpha: float, u: ArrayLike
+) -> NDArray[np.float64]:
+    """The exact randomized lower bound: P(bound > p) = alpha for every p, over the data and u together.
+
+    It solves P(X > successes) + u P(X = successes) = alpha for p, X ~ Binomial(trials, p), where u is
+    uniform on [0, 1] and independent of the data. Clopper-Pearson's is the case u = 1, so this bound is
+    never smaller. With X > k exactly when Beta(k + 1, n - k) < p, the left side is
+
+        u I_p(k, n - k + 1) + (1 - u) I_p(k + 1, n - k),
+
+    increasing in p. Bisection returns a float at which it is at most alpha, next to one at which it is
+    not. Where it stays below alpha up to p = 1 (all successes and u <= alpha), the bound is the largest
+    float below 1: a radius stays finite.
+    """
+    from scipy.special import betainc
+
+    k, n, weight = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (successes, trials, u)))
+
+    def at_least(count: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+        tail = betainc(np.maximum(count, 1.0), np.maximum(n - count, 0.0) + 1.0, p)
+        return np.where(count > n, 0.0, np.where(count > 0, tail, 1.0))
+
+    low = clopper_pearson_lower(k, n, alpha)
+    high = np.where(k < n, clopper_pearson_lower(np.minimum(k + 1.0, n), n, alpha), 1.0)
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        if ((middle == low) | (middle == high)).all():
+            break
+        level = weight * at_least(k, middle) + (1.0 - weight) * at_least(k + 1.0, middle)
+        safe = level <= alpha * (1.0 - _BETAINC_ERROR)
+        low, high = np.where(safe, middle, low), np.where(safe, high, middle)
+    return np.minimum(low, np.nextafter(1.0, 0.0))
+
+
+def two_sided_sign_test(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
+    """The p-value of `first` against `second` under p = 1/2: Cohen et al.'s test in PREDICT.
+
+    2 P(Binomial(first + second, 1/2) >= first), at most 1, for first >= second; 1 where both are 0.
+    """
+    from scipy.special import betainc
+
+    a = np.asarray(first, dtype=np.float64)
+    b = np.asarray(second, dtype=np.float64)
+    tail = np.where(a > 0, betainc(np.maximum(a, 1.0), b + 1.0, 0.5), 1.0)
+    return np.minimum(1.0, 2.0 * tail)
+
+
+def smallest_certifying_n(alpha: float) -> int:
+    """The fewest draws that can certify at all: n successes of n give the bound alpha^(1/n), over 1/2."""
+    n = max(1, math.floor(math.log2(1.0 / alpha)))
+    while alpha ** (1.0 / n) <= 0.5:
+        n += 1
+    return n
+
+
+def check_alpha(alpha: float) -> None:
+    check_number("alpha", alpha)
+    if not 0.0 < alpha < 1.0:
+        raise UserError(f"alpha, the failure probability, must lie between 0 and 1; given: {alpha}")
+
+
+def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
+    """Refuse draws that could never certify anything, naming the smallest n that could.
+
+    `share` is the part of alpha that the lower bound has.
+    """
+    check_alpha(alpha)
+    check_int("n0", n0)
+    check_int("n", n)
+    if n0 < 1:
+        raise UserError(f"n0, the draws that choose the class, must be at least 1; given: {n0}")
+    if n < (smallest := smallest_certifying_n(share * alpha)):
+        raise UserError(
+            f"n = {n} draws cannot certify at alpha = {alpha:g}; the smallest n that can is {smallest}"
+        )

@@ -1,0 +1,128 @@
+"""What a person at the terminal sees and does: progress, and Ctrl-C.
+
+Progress is a bar with the time left in a terminal, and a line now and then elsewhere.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+
+SECONDS_BETWEEN_LINES = 10.0
+
+Show = Callable[[int, str], None]
+"""Show so much done in all, with a note on how it goes."""
+
+
+@contextmanager
+def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Iterator[Show]:
+    """Show how far `title` has come, `done` of `total` at the start."""
+    if not console.is_terminal:
+        yield _plain_lines(console, title, total)
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)), TextColumn("left"),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(title, total=total, completed=done)
+
+        def show(now: int, note: str) -> None:
+            # The note has a line of its own: beside the rest there is no room for it in 80 columns.
+            bar.update(task, completed=now, description=f"{title}\n{note}".rstrip())
+
+        yield show
+
+
+def _plain_lines(console: Console, title: str, total: int) -> Show:
+    """A line at the first report, then every so many seconds, and at the end.
+
+    The time left is that of the pace since the first report: before it, there was also getting ready.
+    """
+    started = time.monotonic()
+    first: tuple[float, int] | None = None
+    printed = 0.0
+
+    def show(now: int, note: str) -> None:
+        nonlocal first, printed
+        seconds = time.monotonic() - started
+        if now < total and first is not None and seconds - printed < SECONDS_BETWEEN_LINES:
+            return
+        first = first or (seconds, now)
+        printed = seconds
+        when = f", done in {seconds:.1f} s"
+        if now < total:
+            since, before = seconds - first[0], now - first[1]
+            when = f", {since * (total - now) / before:.0f} s left" if before > 0 else ""
+        line = f"{title}: {100 * now / total:.0f}%{when}  {note}".rstrip()
+        console.print(line, highlight=False, soft_wrap=True)
+
+    return show
+
+
+@contextmanager
+def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for every file: given its name, the bytes there and the bytes in all (0 if unknown)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console) as bars:
+
+        def show(name: str, there: int, total: int) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total or None, completed=there)
+            bars.update(tasks[name], completed=there, total=total or None)
+
+        yield show
+
+
+@contextmanager
+def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]:
+    """Meanwhile the first Ctrl-C only answers the question that this gives: should the work end now?
+
+    Leaving the block after that raises KeyboardInterrupt. Where Ctrl-C is ignored, as in a shell's
+    background jobs, it still is.
+    """
+    asked = False
+
+    def tell() -> None:
+        console.print(f"finishing {what}; Ctrl-C again stops at once", highlight=False, markup=False)
+
+    # A thread tells: what the signal interrupts may be holding the locks that printing takes.
+    teller = threading.Thread(target=tell, daemon=True)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        teller.start()
+
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if asked:
+            teller.join()
+    if asked:
+        raise KeyboardInterrupt

@@ -1,0 +1,210 @@
+"""Noise: what is added to an input, and the radius that a class probability under it buys.
+
+    gaussian   N(0, sigma^2 I)              L2   r = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B))
+    uniform    each pixel in [-lam, lam]    L1   r = lam (p_A - p_B)
+    laplace    exp(-|e| / lam) / (2 lam)    L1   r = lam max( -log(1 - p_A + p_B),
+                                                           1/2 log(p_A / p_B),
+                                                           1/2 log((1 - p_B) / (1 - p_A)) )
+
+An event A has probability at least p_A at the input, an event B at most p_B: then A is the likelier one at
+every point nearer than r. For disjoint classes p_B is at most 1 - p_A; the proofs do not need that they are.
+They move the input by v, and s is the norm of v over the noise's scale.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from shieldwall.errors import UserError, check_number, describe, unknown_name
+
+
+class Noise(ABC):
+    """A distribution over perturbations, the same for every input."""
+
+    norm: ClassVar[str]
+    """The norm of the ball that `radius` speaks of: "l1" or "l2"."""
+
+    @abstractmethod
+    def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Independent draws of the given shape, on the generator's device."""
+
+    @abstractmethod
+    def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
+        """The radius within which a class of probability at least p_a stays above those of at most p_b.
+
+        p_b is 1 - p_a unless given. It says something where p_a > p_b, and is not negative there.
+        """
+
+    def perturb(self, x: Tensor, drawn: Tensor) -> Tensor:
+        """The noisy inputs (B, *shape) from draws of that shape, which may be overwritten."""
+        return drawn.add_(x)
+
+    def sampling_error(self, size: int) -> float:
+        """The total variation distance, at most, of what is drawn for `size` numbers from the ideal.
+
+        Floating-point rounding of a continuous density does not count; `ExactGaussian` is free of it.
+        """
+        return 0.0
+
+    def check(self, x: Tensor) -> None:  # noqa: B027 (most noise takes any input)
+        """Refuse inputs that the noise is not meant for."""
+
+
+@dataclass(frozen=True)
+class Gaussian(Noise):
+    """N(0, sigma^2 I), certifying the L2 ball (lem:rand-smooth-vanilla-certify)
+
+    r = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B)),   which is sigma Phi^-1(p_A) for p_B = 1 - p_A
+
+    By the lemma of Neyman and Pearson, the set of probability p_A that loses most is the half-space of
+    the points furthest against v, which is left with Phi(Phi^-1(p_A) - s); and one of probability p_B
+    gains at most up to Phi(Phi^-1(p_B) + s). The first is the greater while 2s < Phi^-1(p_A) - Phi^-1(p_B).
+    """
+
+    sigma: float
+    norm: ClassVar[str] = "l2"
+
+    def __post_init__(self) -> None:
+        _check_scale("sigma", self.sigma)
+
+    def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        return torch.randn(shape, generator=generator, device=generator.device).mul_(self.sigma)
+
+    def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
+        from scipy.special import ndtri
+
+        a = np.asarray(ndtri(np.asarray(p_a, dtype=np.float64)))
+        if p_b is None:
+            return self.sigma * a
+        with np.errstate(invalid="ignore"):
+            gap = a - ndtri(np.asarray(p_b, dtype=np.float64))
+        return np.asarray(np.fmax(self.sigma / 2 * gap, 0.0))
+
+    def __str__(self) -> str:
+        return f"gaussian({self.sigma!r})"
+
+
+@dataclass(frozen=True)
+class Uniform(Noise):
+    """Each pixel uniform on [-lam, lam], certifying the L1 ball (Lee et al. 2019; Yang et al. 2020)
+
+    r = lam (p_A - p_B),   which is 2 lam (p_A - 1/2) for p_B = 1 - p_A
+
+    The cube of the noise and the cube moved by v share the part prod_i (1 - |v_i| / (2 lam)) of their
+    volumes, at least 1 - s/2. So no set gains or loses a probability of more than s/2, and
+    p_A - s/2 > p_B + s/2 while s < p_A - p_B.
+    """
+
+    lam: float
+    norm: ClassVar[str] = "l1"
+
+    def __post_init__(self) -> None:
+        _check_scale("lam", self.lam)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation."""
+        return self.lam / math.sqrt(3)
+
+    def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        drawn = torch.empty(tuple(shape), device=generator.device)
+        return drawn.uniform_(-self.lam, self.lam, generator=generator)
+
+    def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
+        a = np.asarray(p_a, dtype=np.float64)
+        b = 1.0 - a if p_b is None else np.asarray(p_b, dtype=np.float64)
+        return np.asarray(self.lam * (a - b))
+
+    def __str__(self) -> str:
+        return f"uniform({self.lam!r})"
+
+
+@dataclass(frozen=True)
+class Laplace(Noise):
+    """Density exp(-|e| / lam) / (2 lam) in each pixel, certifying the L1 ball (Teng et al. 2020)
+
+    r = lam max( -log(1 - p_A + p_B), 1/2 log(p_A / p_B), 1/2 log((1 - p_B) / (1 - p_A)) ),
+        which is -lam log(2 (1 - p_A)) for p_B = 1 - p_A
+
+    Moving by v changes the density by a factor between e^-s and e^s, and so every probability:
+    P(A) >= max(e^-s p_A, 1 - e^s (1 - p_A)) and P(B) <= min(e^s p_B, 1 - e^-s (1 - p_B)). The terms of r say
+    for which s the second lower bound exceeds the first upper one, the first the first, the second the
+    second. The last of them is the largest only if p_A + p_B > 1.
+    """
+
+    lam: float
+    norm: ClassVar[str] = "l1"
+
+    def __post_init__(self) -> None:
+        _check_scale("lam", self.lam)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation."""
+        return self.lam * math.sqrt(2)
+
+    def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        drawn = torch.empty(tuple(shape), device=generator.device)
+        return standard_laplace(drawn.uniform_(-1.0, 1.0, generator=generator)).mul_(self.lam)
+
+    def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
+        a = np.asarray(p_a, dtype=np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if p_b is None:
+                return np.asarray(-self.lam * np.log(2.0 * (1.0 - a)))
+            b = np.asarray(p_b, dtype=np.float64)
+            of_sum = -np.log(1.0 - a + b)
+            of_ratio = (np.log(a) - np.log(b)) / 2
+            of_complements = (np.log1p(-b) - np.log1p(-a)) / 2
+            return self.lam * np.fmax(of_sum, np.fmax(of_ratio, of_complements))
+
+    def __str__(self) -> str:
+        return f"laplace({self.lam!r})"
+
+
+def standard_laplace(u: Tensor) -> Tensor:
+    """-sign(u) log(1 - |u|) for float32 u on [-1, 1), overwriting u.
+
+    u comes in steps of 2^-23. Half a step up makes it symmetric, and keeps it off 0 and -1, where the
+    logarithm ends.
+    """
+    u.add_(2.0**-24)
+    return u.abs().neg_().log1p_().copysign_(u)
+
+
+KINDS: dict[str, Callable[[float], Noise]] = {
+    "gaussian": Gaussian,
+    "uniform": lambda sigma: Uniform(sigma * math.sqrt(3)),
+    "laplace": lambda sigma: Laplace(sigma / math.sqrt(2)),
+}
+"""Noise by name and standard deviation: the same sigma is the same power, whatever the kind."""
+
+
+def noise_by_name(kind: str, sigma: float) -> Noise:
+    """The noise of this kind whose standard deviation is sigma."""
+    if kind not in KINDS:
+        raise unknown_name("noise", kind, KINDS)
+    return KINDS[kind](sigma)
+
+
+def check_noise(given: object) -> None:
+    """Refuse what is no noise, such as its standard deviation alone."""
+    if not isinstance(given, Noise):
+        sigma = given if isinstance(given, Real) else 0.25
+        raise UserError(
+            f"noise must be a distribution, such as sw.Gaussian({sigma}); given: {describe(given)}"
+        )
+
+
+def _check_scale(name: str, value: float) -> None:
+    check_number(name, value)
+    if not (math.isfinite(value) and value > 0):
+        raise UserError(f"{name} must be a positive number; given: {value}")
