@@ -90,7 +90,7 @@ def test_a_report_with_tables_loads_no_torch(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"sigma_0.25", "x.csv", "x.md", "x.tex"}
 
 
-@pytest.mark.parametrize("arguments", [["recipes"], ["--help"], ["certify", "--help"]])
+@pytest.mark.parametrize("arguments", [["recipes"], ["data", "list"], ["--help"], ["certify", "--help"]])
 def test_verbs_that_compute_nothing_do_not_load_torch(arguments: list[str]) -> None:
     code = (
         "import sys; from shieldwall.cli import main\n"

@@ -13,8 +13,7 @@ import torch
 from scipy.stats import norm
 
 from shieldwall import recipes
-from shieldwall.data import Dataset
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import Dataset, TensorSplit
 from shieldwall.errors import UserError
 from shieldwall.report.page import gallery, write_page
 from shieldwall.report.page.curves import starts_hidden
@@ -340,7 +339,7 @@ def test_a_page_of_1000_colour_inputs_is_small(
     """Pictures of pure noise, which no picture is harder to pack than, and counts of many digits."""
     rng = np.random.default_rng(0)
     pixels = torch.from_numpy(rng.integers(0, 256, (1000, 3, 32, 32), dtype=np.uint8))
-    split = ResidentSplit(pixels, torch.arange(1000) % 10)
+    split = TensorSplit(pixels, torch.arange(1000) % 10)
     noise = Dataset("cifar10", split, split, tuple("abcdefghij"), (3, 32, 32))
     monkeypatch.setattr(gallery, "find", lambda name, data_dir: noise)
     radii = np.abs(norm.ppf(rng.uniform(size=1000))).tolist()

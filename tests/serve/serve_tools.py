@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from websockets.sync.client import ClientConnection, connect
 
 from shieldwall import recipes
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import TensorSplit
 from shieldwall.ensembles.votes import named
 from shieldwall.models.registry import build_members
 from shieldwall.noise.distributions import Gaussian
@@ -59,7 +59,7 @@ def linear_service(*, batch_size: int = 256, data: str = "digits", alpha: float 
         alpha=alpha,
         batch_size=batch_size,
     )
-    test = ResidentSplit(pixels, torch.tensor([0, 1, 1]))
+    test = TensorSplit(pixels, torch.tensor([0, 1, 1]))
     return Service(data, ("dark", "bright"), SHAPE, test, torch.device("cpu"), (run,))
 
 

@@ -14,7 +14,7 @@ import torch
 from PIL import Image, ImageDraw, ImageOps
 from serve_tools import PATIENCE, linear_service, served
 
-from shieldwall import data
+from shieldwall.data import datasets
 from shieldwall.serve.images import FRAMES, MAX_BYTES, ImageRejected, center_ink, from_drawing, from_upload
 from shieldwall.stages.predict import read_image
 
@@ -116,7 +116,7 @@ def test_an_image_of_the_models_size_is_taken_as_it_is(tmp_path: Path):
 
 
 def test_digits_of_the_data_set_are_taken_as_they_are():
-    images = data.load("digits").test.images(range(360))
+    images = datasets.load("digits").test.images(range(360))
     for pixels in (images * 255).round().byte().numpy()[:, 0]:
         prepared = from_upload(encoded(Image.fromarray(pixels)), (1, 8, 8), DIGITS)
         assert np.array_equal(prepared.pixels[:, :, 0], pixels)
@@ -198,7 +198,7 @@ def test_a_drawing_for_digits_is_as_high_as_the_frame_and_in_the_middle():
 
 def test_digits_drawn_large_come_back_much_as_they_were():
     """The test digits, enlarged 35 times on a canvas: the mean grey level differs by 0.076 from 0.305."""
-    images = data.load("digits").test.images(range(0, 360, 6))
+    images = datasets.load("digits").test.images(range(0, 360, 6))
     pixels = (images * 255).byte().numpy()[:, 0]
     large = [
         Image.fromarray(np.pad(picture, 2)).resize((280, 280), Image.Resampling.BICUBIC) for picture in pixels

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall import recipes
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import TensorSplit
 from shieldwall.distributed import TORCHRUN, ProcessGroup
 from shieldwall.files import load_tensors
 from shieldwall.models.registry import build_members
@@ -52,10 +52,10 @@ TINY = sw.Schedule(epochs=2, batch_size=2, lr=0.02)
 NOISE = sw.Gaussian(0.25)
 
 
-def first_images(count: int) -> ResidentSplit:
+def first_images(count: int) -> TensorSplit:
     whole = sw.load_data("digits").train
-    assert isinstance(whole, ResidentSplit)
-    return ResidentSplit(whole.pixels[:count], whole.labels[:count])
+    assert isinstance(whole, TensorSplit)
+    return TensorSplit(whole.pixels[:count], whole.labels[:count])
 
 
 def state(members: Sequence[nn.Module]) -> Tensor:

@@ -37,6 +37,7 @@ def report_command(
 
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
+    from shieldwall.extras import require
     from shieldwall.files import write_output
     from shieldwall.report.formats import check_table_path, table_text, to_terminal
     from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
@@ -44,6 +45,8 @@ def report_command(
     from shieldwall.results.record import read_runs
     from shieldwall.results.rows import rows_of
 
+    if plot or html:
+        require("report", "--plot" if plot else "--html")
     chosen_radii = numbers("--radii", radii) or None
     for path in table or ():
         check_table_path(path)

@@ -35,7 +35,10 @@ def serve_command(
 
     Example: `shieldwall serve runs/mnist-gaussian-0.25 runs/mnist-gaussian-0.5`. Ctrl-C ends it.
     """
+    from shieldwall.extras import require
     from shieldwall.runs.pretrained import resolve_run
+
+    require("serve", "the live page")
     from shieldwall.serve.server import address_of, is_open_to_others, listen, server_for
     from shieldwall.serve.service import load_service
 

@@ -43,11 +43,13 @@ def diagnose_command(
     All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
     runs with Gaussian noise.
     """
+    from shieldwall.extras import require
     from shieldwall.files import disk_errors, write_atomic
     from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
     from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.diagnose import diagnose_run
 
+    require("report", "theory diagnose")
     run = resolve_run(run, to_write=True)
     diagnosis = diagnose_run(
         run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,

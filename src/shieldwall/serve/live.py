@@ -39,7 +39,7 @@ from torch import Tensor
 
 from shieldwall import seeds
 from shieldwall.binomial import check_draws, clopper_pearson_lower
-from shieldwall.data.dataset import to_unit
+from shieldwall.data.splits import to_float
 from shieldwall.errors import UserError
 from shieldwall.models.members import inference
 from shieldwall.serve.images import Pixels, png_address
@@ -254,7 +254,7 @@ def _image(pixels: object, shape: tuple[int, int, int]) -> Tensor:
             f"given: {len(content)}"
         )
     rows = np.frombuffer(content, dtype=np.uint8).reshape(height, width, channels)
-    return to_unit(torch.from_numpy(rows.copy()).permute(2, 0, 1).contiguous())
+    return to_float(torch.from_numpy(rows.copy()).permute(2, 0, 1).contiguous())
 
 
 def _int(name: str, value: object, least: int, most: int) -> int:

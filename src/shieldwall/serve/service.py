@@ -11,9 +11,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from shieldwall import data
-from shieldwall.data import Dataset, Split
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data import datasets
+from shieldwall.data.splits import Dataset, Split, TensorSplit
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import Vote, named, standard
 from shieldwall.errors import UserError
@@ -83,10 +82,10 @@ def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: st
 
 def _dataset(name: str, data_dir: Path | None) -> Dataset:
     """The data set, without its images where they are not here."""
-    shape, classes = data.outline(name)
-    if any(entry.name == name and entry.place is not None for entry in data.status(data_dir)):
-        return data.load(name, data_dir)
-    empty = ResidentSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+    shape, classes = datasets.dataset_spec(name)
+    if any(entry.name == name and entry.place is not None for entry in datasets.status(data_dir)):
+        return datasets.load(name, data_dir)
+    empty = TensorSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
     return Dataset(name, empty, empty, classes, shape)
 
 

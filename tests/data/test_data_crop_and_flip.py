@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from shieldwall.data.augment import crop_and_flip
+from shieldwall.data.splits import crop_and_flip
 from shieldwall.seeds import generator
 
 

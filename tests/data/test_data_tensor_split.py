@@ -5,23 +5,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import TensorSplit
 from shieldwall.seeds import generator
 
 
-def numbered_split(count: int = 10, augment=None) -> ResidentSplit:
+def numbered_split(count: int = 10, augment=None) -> TensorSplit:
     """Image i is all i, and its label is i % 3."""
     pixels = torch.arange(count, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 2, 3, 4).contiguous()
-    return ResidentSplit(pixels, torch.arange(count) % 3, augment)
+    return TensorSplit(pixels, torch.arange(count) % 3, augment)
 
 
-def epoch(split: ResidentSplit, seed: int, batch_size: int = 4) -> list[tuple[Tensor, Tensor]]:
+def epoch(split: TensorSplit, seed: int, batch_size: int = 4) -> list[tuple[Tensor, Tensor]]:
     return list(split.batches(batch_size, generator("cpu", seed, "epoch"), "cpu"))
 
 
 def test_every_pixel_value_is_divided_by_255_and_correctly_rounded():
     values = torch.arange(256, dtype=torch.uint8)
-    split = ResidentSplit(values.view(256, 1, 1, 1), torch.zeros(256, dtype=torch.int64))
+    split = TensorSplit(values.view(256, 1, 1, 1), torch.zeros(256, dtype=torch.int64))
     x = split.images(range(256))
     assert x.dtype == torch.float32
     assert x.shape == (256, 1, 1, 1)
@@ -85,8 +85,8 @@ def test_the_digest_tells_pixels_labels_and_shapes_apart():
     other_pixel[4, 0, 0, 0] += 1
     other_label[4] += 1
     others = [
-        *(ResidentSplit(other_pixel, labels), ResidentSplit(pixels, other_label), split.subset(range(9))),
-        *(ResidentSplit(pixels.view(10, 2, 4, 3), labels), ResidentSplit(pixels.view(torch.int8), labels)),
+        *(TensorSplit(other_pixel, labels), TensorSplit(pixels, other_label), split.subset(range(9))),
+        *(TensorSplit(pixels.view(10, 2, 4, 3), labels), TensorSplit(pixels.view(torch.int8), labels)),
     ]
     assert len({split.digest(), *(other.digest() for other in others)}) == 6
 
