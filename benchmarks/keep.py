@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from documents import markdown_report
 
-from shieldwall import data
+from shieldwall.data import datasets
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.models.registry import build_members
@@ -94,7 +94,7 @@ def card(run: Run, name: str, environment: dict[str, Any]) -> str:
         raise UserError(f"the certificates of {run.path} are not of its members; certify it again")
     if recipe.data not in DATA:
         raise UserError(f"benchmarks/keep.py does not know what to say of the data set {recipe.data!r} yet")
-    shape, classes = data.outline(recipe.data)
+    shape, classes = datasets.dataset_spec(recipe.data)
     (member,) = build_members(recipe.model, 1, len(classes), shape, seed=0)
     sizes = [path.stat().st_size for path in run.member_paths()]
     made = environment["train"]

@@ -32,7 +32,7 @@ from shieldwall.results.rows import rows_of
 from shieldwall.results.run import Run
 from shieldwall.stages.certify import certify_run
 from shieldwall.stages.train import train_run
-from shieldwall.stages.weigh import weigh_run
+from shieldwall.stages.tune_weights import tune_weights_run
 from shieldwall.vocabulary import SIGMAS
 
 RADII = tuple(0.25 * k for k in range(11))
@@ -56,7 +56,7 @@ def fill(row: str, sigma: float, options: argparse.Namespace, console: Console) 
     run = Run(folder)
     for method in ("sween", "grid"):
         if method not in run.tuned_weights():
-            weigh_run(folder, method, **where)
+            tune_weights_run(folder, method, **where)
     if options.certify:
         certify_run(
             folder, precision=options.precision, compile=options.compile, limit=options.limit, n=options.n,

@@ -18,7 +18,8 @@ from pathlib import Path
 import torch
 
 import shieldwall as sw
-from shieldwall import data, recipes
+from shieldwall import recipes
+from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
@@ -53,7 +54,7 @@ def main() -> None:
     options = parser.parse_args()
     device = resolve_device(options.device)
     run = Run(options.run)
-    dataset = data.load("mnist", options.data_dir)
+    dataset = datasets.load("mnist", options.data_dir)
     images = training_part(run.recipe, dataset).to(device)
     held_out = held_out_part(run.recipe, dataset).subset(range(options.images))
     radii = [run.recipe.sigma * k / 2 for k in range(6)]

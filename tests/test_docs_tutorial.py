@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial.md"
 NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
 

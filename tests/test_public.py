@@ -17,8 +17,8 @@ NAMES = [
     *("GAL", "Gaussian", "GaussianAugmentation", "MACER", "MaxMarginEnsemble"),
     *("Normalize", "Objective", "Predictions", "Schedule", "SmoothAdv"),
     *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
-    *("cache_confidences", "certify", "certify_members", "from_counts", "grid_search_weights"),
-    *("load", "load_data", "predict", "sween_weights", "train", "after_smoothing"),
+    *("certify", "certify_members", "from_counts", "grid_search_weights"),
+    *("load", "load_data", "noisy_confidences", "predict", "sween_weights", "train", "after_smoothing"),
     *("ExactGaussian", "Laplace", "Uniform", "Loss", "MemberObjective", "NoisyBatch"),
 ]
 
@@ -90,7 +90,7 @@ def test_a_report_with_tables_loads_no_torch(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"sigma_0.25", "x.csv", "x.md", "x.tex"}
 
 
-@pytest.mark.parametrize("arguments", [["recipes"], ["--help"], ["certify", "--help"]])
+@pytest.mark.parametrize("arguments", [["recipes"], ["data", "list"], ["--help"], ["certify", "--help"]])
 def test_verbs_that_compute_nothing_do_not_load_torch(arguments: list[str]) -> None:
     code = (
         "import sys; from shieldwall.cli import main\n"

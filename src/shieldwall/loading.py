@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from shieldwall import data
+from shieldwall.data import datasets
 from shieldwall.errors import UserError, describe
 from shieldwall.results.run import Run
 from shieldwall.runs.pretrained import packaged_run
@@ -20,7 +20,7 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
     with the noise that its members were trained with.
     """
     run = _run(what)
-    shape, classes = data.outline(run.recipe.data)
+    shape, classes = datasets.dataset_spec(run.recipe.data)
     return classifier_of(vote, trained_members(run, len(classes), shape, torch.device("cpu"))).eval()
 
 

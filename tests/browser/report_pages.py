@@ -8,8 +8,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from shieldwall import data, recipes
+from shieldwall import recipes
 from shieldwall.cli.reports import thumbnails
+from shieldwall.data import datasets
 from shieldwall.report.page.build import report_page
 from shieldwall.results.record import read_runs
 from shieldwall.results.rows import rows_of
@@ -17,7 +18,7 @@ from shieldwall.results.rows import rows_of
 METHODS, SIGMAS, VOTES = ("gaussian", "drt"), ("0.25", "0.5"), ("member-1", "we", "mme")
 INPUTS, N = 40, 1000
 COLUMNS = "idx label predict radius correct time counts n0 n alpha bound noise norm precision seed vote"
-LABELS = data.load("digits").test.labels[:INPUTS].tolist()
+LABELS = datasets.load("digits").test.labels[:INPUTS].tolist()
 ROWS = "#table tr[data-curve]"
 
 Answers = list[tuple[int, int, float]]

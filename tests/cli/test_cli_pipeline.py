@@ -11,7 +11,8 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from shieldwall import data, recipes
+from shieldwall import recipes
+from shieldwall.data import datasets
 from shieldwall.models.registry import build_members
 
 
@@ -137,7 +138,7 @@ def test_other_settings_go_to_another_folder(shieldwall: Shieldwall, run: Path, 
 
 
 def test_an_image_file_gets_the_answer_of_the_same_test_input(shieldwall: Shieldwall, run: Path):
-    image = data.load("digits").test.images([0])[0, 0]
+    image = datasets.load("digits").test.images([0])[0, 0]
     Image.fromarray((255 * image).round().byte().numpy()).save("zero.png")
     (row,) = shieldwall("predict", run, "zero.png").out.splitlines()[1:]
     (known,) = shieldwall("predict", run, "--index", "0").out.splitlines()[1:]

@@ -62,6 +62,7 @@ def test_the_same_pdf_at_another_time(tmp_path: Path, worked: Log, monkeypatch: 
     assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_same_bytes_from_another_process(tmp_path: Path, worked: Log) -> None:
     """Another process has other hashes, and here another date."""
     code = (

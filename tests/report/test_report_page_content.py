@@ -349,7 +349,7 @@ def test_radii_are_rounded_down_in_the_gallery(tmp_path: Path) -> None:
     assert data_of(page, "gallery-data")["logs"][0]["radius"] == [0.1299, 0.5]
 
 
-@pytest.mark.parametrize(("runs", "votes"), [(1, 3), (12, 8)])
+@pytest.mark.parametrize(("runs", "votes"), [(1, 3), pytest.param(12, 8, marks=pytest.mark.slow)])
 def test_a_page_of_1000_colour_inputs_is_small(runs: int, votes: int, tmp_path: Path) -> None:
     """Pictures of pure noise, which no picture is harder to pack than, and counts of many digits."""
     rng = np.random.default_rng(0)

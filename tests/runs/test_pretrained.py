@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import shieldwall as sw
-from shieldwall import cli, data, recipes
+from shieldwall import cli, recipes
+from shieldwall.data import datasets
 from shieldwall.errors import UserError
 from shieldwall.files import load_tensors
 from shieldwall.models.registry import build_members
@@ -270,7 +271,7 @@ def test_every_shipped_ensemble_loads_and_is_as_published(name: str) -> None:
     assert len(we.members) == run.recipe.members
     state = load_tensors(folder / "members" / "member-1.safetensors")[0]
     assert all(torch.equal(state[key], value) for key, value in we.members[0].state_dict().items())
-    shape, classes = data.outline(run.recipe.data)
+    shape, classes = datasets.dataset_spec(run.recipe.data)
     with torch.inference_mode():
         assert we(torch.zeros(1, *shape)).shape == (1, len(classes))
 

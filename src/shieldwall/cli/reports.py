@@ -44,6 +44,7 @@ def report_command(
 
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
+    from shieldwall.extras import require
     from shieldwall.files import write_output
     from shieldwall.report.formats import check_table_path, table_text, to_terminal
     from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
@@ -51,6 +52,8 @@ def report_command(
     from shieldwall.results.record import read_runs
     from shieldwall.results.rows import rows_of
 
+    if plot or html:
+        require("report", "--plot" if plot else "--html")
     chosen_radii = numbers("--radii", radii) or None
     for path in table or ():
         check_table_path(path)
@@ -78,7 +81,7 @@ def report_command(
 
 def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
     """Pictures of a data set's test inputs, by its name; None for a set that is not on this machine."""
-    from shieldwall.data.locate import roots
+    from shieldwall.data.datasets import load, roots
     from shieldwall.errors import UserError
     from shieldwall.report.page.sprite import Thumbnails
 
@@ -86,10 +89,8 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
         roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
 
     def find(name: str) -> Thumbnails | None:
-        from shieldwall import data
-
         try:
-            dataset = data.load(name, data_dir)
+            dataset = load(name, data_dir)
         except UserError:
             return None
         test = dataset.test

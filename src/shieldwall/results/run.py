@@ -8,7 +8,6 @@ members/member-1.safetensors  the trained weights
 certificates/we.tsv, ...      one file per vote, one line per input
 """
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 from torch import nn
 
 from shieldwall.errors import UserError
@@ -55,14 +55,16 @@ class Run:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one ends, however it ends."""
+        lock = FileLock(self.path / ".lock")
         with disk_errors(self.path):
-            file = (self.path / ".lock").open("a")
-        with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+                lock.acquire(timeout=0)
+            except Timeout as error:
                 raise UserError(f"another process is working on {self.path}; wait for it to end") from error
+        try:
             yield
+        finally:
+            lock.release()
 
     @property
     def checkpoint(self) -> Path:
@@ -122,7 +124,7 @@ class Run:
             known = yaml.safe_load(path.read_text())
             return {str(method): [float(weight) for weight in weights] for method, weights in known.items()}
         except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
-            raise UserError(f"{path} is damaged; delete it and run `shieldwall weigh` again") from error
+            raise UserError(f"{path} is damaged; delete it and run `shieldwall tune-weights`") from error
 
     def save_log(self, records: Sequence[dict[str, Any]]) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in records)

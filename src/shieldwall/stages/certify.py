@@ -14,9 +14,9 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from shieldwall import data
 from shieldwall.console import defer_interrupt, progress_bar
-from shieldwall.data import Split
+from shieldwall.data import datasets
+from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.distributed import ProcessGroup
 from shieldwall.ensembles.votes import Vote, named, standard
@@ -76,7 +76,7 @@ def certify_run(
         recipe.certification, **{key: value for key, value in changes.items() if value is not None}
     )
     where = resolve_device(world.device_name(device))
-    dataset = data.load(recipe.data, data_dir)
+    dataset = datasets.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     tuned = run.tuned_weights()
     every_vote = standard(len(members)) + [
