@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from test_report_page_content import SIGMA, write_run, written
 
+from shieldwall import recipes
+
 RHO = "\N{GREEK SMALL LETTER RHO}"
 
 
@@ -38,7 +40,8 @@ def test_the_best_over_sigma_is_held_against_the_papers_of_the_same_sigmas_only(
 
 def test_drts_weights_are_said_where_the_papers_are_others(tmp_path: Path) -> None:
     same = run(tmp_path / "same", "mnist-drt-1.0")
-    other = run(tmp_path / "other", "mnist-drt-0.5")
+    objective = {**recipes.get("mnist-drt-0.5").objective, "rho_gd": 5, "rho_cm": 5}
+    other = run(tmp_path / "other", "mnist-drt-0.5", objective=objective)
     _, rows = written([same, other])
     beside = [row[0].split(" beside ")[1] for row in rows["paper"] if " beside " in row[0]]
     assert beside == [
