@@ -11,7 +11,6 @@ from cli_tools import Outcome, Shieldwall, environment, refused, snapshot
 from shieldwall.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
-DISTRIBUTIONS = {"vl_convert": "vl-convert-python"}
 
 
 def without(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +71,7 @@ def test_each_extra_of_the_table_is_declared():
     declared = project["optional-dependencies"]
     for extra, modules in EXTRAS.items():
         names = [requirement.partition(">=")[0] for requirement in declared[extra]]
-        assert sorted(names) == sorted(DISTRIBUTIONS.get(module, module) for module in modules)
+        assert sorted(names) == sorted(modules)
     assert declared["all"] == [f"shieldwall[{','.join(EXTRAS)}]"]
     assert not {name for names in EXTRAS.values() for name in names} & {
         requirement.partition(">=")[0] for requirement in project["dependencies"]

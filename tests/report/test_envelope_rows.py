@@ -11,8 +11,7 @@ from shown import as_markdown, as_one, as_rows, averaged
 from worked_log import CERTIFIED_OTHERWISE, WORKED, changed
 
 from shieldwall.errors import UserError
-from shieldwall.report.page.entries import entries
-from shieldwall.report.page.envelope import envelopes as page_envelopes
+from shieldwall.report.page.curves import envelope_curves, log_curves
 from shieldwall.results.certificates import Certificates
 from shieldwall.results.intervals import accuracy, accuracy_interval, average_radius, of_proportion, steps
 from shieldwall.results.metrics import curve
@@ -75,8 +74,8 @@ def test_the_weights_of_a_method_may_change_with_sigma_but_not_vanish(
     logs = read_logs([tmp_path / folder for folder in "abc"])
     rows = envelope_rows(as_rows(logs))
     assert [(row.title, len(row.by_sigma)) for row in rows] == [("mnist-drt WE", 2), ("mnist-drt-1.0 WE", 1)]
-    (on_page,) = page_envelopes(entries(logs))
-    assert on_page.sigmas == ["0.25", "0.5"]
+    (on_page,) = envelope_curves(log_curves(as_rows(logs)))
+    assert on_page.sigma == "0.25, 0.5"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_what_differs_by_more_than_sigma_has_no_envelope(
     write_run(tmp_path / "b", **{"name": "mnist-gaussian-0.5", "votes": ["we"], "sigma": 0.5, **other})
     logs = read_logs([tmp_path / "a", tmp_path / "b"])
     assert {log.certificates.sigma for log in logs} > {0.25}
-    assert sigma_groups(as_rows(logs)) == page_envelopes(entries(logs)) == []
+    assert sigma_groups(as_rows(logs)) == envelope_curves(log_curves(as_rows(logs))) == []
 
 
 def test_two_runs_at_one_sigma_have_no_envelope(tmp_path: Path, write_run: Write) -> None:
@@ -107,15 +106,15 @@ def test_two_runs_at_one_sigma_have_no_envelope(tmp_path: Path, write_run: Write
             tmp_path / folder, f"mnist-gaussian-{sigma}", ["we"], sigma=sigma, schedule={"epochs": epochs}
         )
     logs = read_logs([tmp_path / folder for folder in "abc"])
-    assert sigma_groups(as_rows(logs)) == page_envelopes(entries(logs)) == []
-    assert len(sigma_groups(as_rows(logs[1:]))) == len(page_envelopes(entries(logs[1:]))) == 1
+    assert sigma_groups(as_rows(logs)) == envelope_curves(log_curves(as_rows(logs))) == []
+    assert len(sigma_groups(as_rows(logs[1:]))) == len(envelope_curves(log_curves(as_rows(logs[1:])))) == 1
 
 
 def test_a_page_has_one_for_each_seed(tmp_path: Path, write_run: Write) -> None:
     for folder, sigma, seed in (("a", 0.25, 0), ("b", 0.5, 1), ("c", 0.25, 1), ("d", 0.5, 0)):
         write_run(tmp_path / folder, f"mnist-gaussian-{sigma}", ["we"], sigma=sigma, seed=seed)
-    found = page_envelopes(entries(read_logs([tmp_path / folder for folder in "abcd"])))
-    assert [(one.method, [entry.record.home.name for entry in one.of]) for one in found] == [
+    found = envelope_curves(log_curves(as_rows(read_logs([tmp_path / folder for folder in "abcd"]))))
+    assert [(one.method, [log.record.home.name for log in one.row.logs]) for one in found] == [
         ("mnist-gaussian, seed 0", ["a", "d"]),
         ("mnist-gaussian, seed 1", ["b", "c"]),
     ]
@@ -126,7 +125,7 @@ def test_logs_of_other_tools_have_none(tmp_path: Path, write_ours: Write) -> Non
         write_ours(tmp_path / f"gaussian-{sigma}.tsv", noise=f"gaussian({sigma})") for sigma in (0.25, 0.5)
     ]
     logs = read_logs(files)
-    assert sigma_groups(as_rows(logs)) == page_envelopes(entries(logs)) == []
+    assert sigma_groups(as_rows(logs)) == envelope_curves(log_curves(as_rows(logs))) == []
 
 
 def test_nothing_to_take_together(two_sigmas: list[Row]) -> None:

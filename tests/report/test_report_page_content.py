@@ -15,11 +15,10 @@ from shieldwall import recipes
 from shieldwall.cli.reports import thumbnails
 from shieldwall.errors import UserError
 from shieldwall.report.page.build import report_page
-from shieldwall.report.page.curves import starts_hidden
-from shieldwall.report.page.entries import choices, entries
-from shieldwall.report.page.envelope import envelopes
-from shieldwall.report.page.sprite import Thumbnails
-from shieldwall.report.page.training_curves import panels
+from shieldwall.report.page.curves import Curve, choices, envelope_curves, log_curves, starts_hidden
+from shieldwall.report.page.gallery import Thumbnails
+from shieldwall.report.page.training import panels
+from shieldwall.results.intervals import accuracy
 from shieldwall.results.paper import envelope_counterpart
 from shieldwall.results.record import RunRecord, read_logs, read_runs
 from shieldwall.results.rows import rows_of
@@ -89,6 +88,11 @@ def written(
     return text, Texts(text).rows
 
 
+def curves_of(paths: list[Path]) -> list[Curve]:
+    """The curves of a page of these runs, without its envelopes."""
+    return log_curves(rows_of(read_runs(paths), average_seeds=False))
+
+
 def data_of(page: str, name: str = "data") -> Any:
     found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.DOTALL)
     assert found is not None
@@ -151,8 +155,8 @@ def test_radii_are_the_papers_or_those_asked_for(mnist: list[Path], tmp_path: Pa
 
 
 def test_envelopes_are_the_largest_curve_at_every_radius(mnist: list[Path]) -> None:
-    found = entries(read_logs(mnist))
-    for envelope in envelopes(found):
+    found = curves_of(mnist)
+    for envelope in envelope_curves(found):
         radii = np.linspace(0, 3, 301)
         brute = [
             max(
@@ -162,8 +166,8 @@ def test_envelopes_are_the_largest_curve_at_every_radius(mnist: list[Path]) -> N
             )
             for r in radii
         ]
-        assert envelope.accuracy(radii).tolist() == pytest.approx(brute)
-        assert envelope.sigmas == ["0.25", "1"]
+        assert accuracy(envelope.row, radii).tolist() == pytest.approx(brute)
+        assert envelope.sigma == "0.25, 1"
 
 
 def test_no_envelope_where_inputs_differ(tmp_path: Path) -> None:
@@ -171,18 +175,18 @@ def test_no_envelope_where_inputs_differ(tmp_path: Path) -> None:
         write_run(tmp_path / sigma, f"mnist-gaussian-{sigma}", {"we": [0.1] * count})
         for sigma, count in (("0.25", 3), ("0.5", 4))
     ]
-    assert envelopes(entries(read_logs(runs))) == []
+    assert envelope_curves(curves_of(runs)) == []
 
 
 def test_no_envelope_where_alpha_differs(mnist: list[Path]) -> None:
     we = mnist[0] / "certificates" / "we.tsv"
     we.write_text(we.read_text().replace("\t0.001\t", "\t0.01\t"))
-    assert [envelope.protocol for envelope in envelopes(entries(read_logs(mnist)))] == ["member 1"]
+    assert [envelope.protocol for envelope in envelope_curves(curves_of(mnist))] == ["member 1"]
 
 
 def test_methods_are_recipes_without_sigma_told_apart_by_seed_or_folder(tmp_path: Path) -> None:
     def methods(*runs: Path) -> list[str]:
-        return choices(entries(read_logs(runs)), "method")
+        return choices(curves_of(runs), "method")
 
     def run(folder: str, sigma: str, seed: int = 0) -> Path:
         return write_run(tmp_path / folder, f"digits-drt-{sigma}", {"we": [0.1]}, seed=seed)
@@ -200,10 +204,10 @@ def test_methods_are_recipes_without_sigma_told_apart_by_seed_or_folder(tmp_path
 def test_members_and_tuned_weights_start_hidden_only_among_many_curves(tmp_path: Path) -> None:
     votes = {vote: [0.1] for vote in ("member-1", "member-2", "we-grid", "we", "mme", "eas")}
     runs = [write_run(tmp_path / str(k), "digits-drt", votes, seed=k) for k in range(3)]
-    assert starts_hidden(entries(read_logs(runs[:1]))) == set()
-    assert starts_hidden(entries(read_logs(runs))) == {"member 1", "member 2", "we-grid"}
+    assert starts_hidden(curves_of(runs[:1])) == set()
+    assert starts_hidden(curves_of(runs)) == {"member 1", "member 2", "we-grid"}
     members = [path for run in runs for path in run.glob("certificates/member-*.tsv")]
-    assert starts_hidden(entries(read_logs(members * 2))) == set()
+    assert starts_hidden(curves_of(members * 2)) == set()
     page, _ = written(runs)
     unchecked = re.findall(r'<input type="checkbox" name="protocol" value="(\d)" autocomplete', page)
     assert unchecked == ["3", "4", "5"]

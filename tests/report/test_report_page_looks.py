@@ -7,15 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_report_page_content import SIGMA, data_of, write_run, written
+from test_report_page_content import SIGMA, curves_of, data_of, write_run, written
 
-from shieldwall.report.page import palette
-from shieldwall.report.page.curves import curves, grid
-from shieldwall.report.page.drawing import Axis, path
-from shieldwall.report.page.entries import entries
-from shieldwall.report.page.envelope import envelopes
-from shieldwall.report.page.looks import Looks
-from shieldwall.results.record import read_logs
+from shieldwall.report.page import looks as page_looks
+from shieldwall.report.page.charts import Axis, accuracy_chart, path, radius_grid
+from shieldwall.report.page.curves import envelope_curves
+from shieldwall.report.page.looks import CurveStyles
 
 VOTES = ("we", "mme", "eas", "we-grid", "we-sween", "member-1", "member-2", "member-3")
 GROUNDS = {"light": "#ffffff", "dark": "#14171a"}
@@ -61,21 +58,21 @@ def runs(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.parametrize("methods", [1, 2])
 def test_no_two_curves_look_alike(runs: list[Path], methods: int) -> None:
-    found = entries(read_logs(runs[: 3 * methods]))
-    looks = Looks.of(found)
-    every = [looks.curve(one) for one in [*found, *envelopes(found)]]
+    found = curves_of(runs[: 3 * methods])
+    looks = CurveStyles.of(found)
+    every = [looks.curve(one) for one in [*found, *envelope_curves(found)]]
     assert len(every) == methods * 8 * 4
     assert len(set(every)) == len(every)
 
 
 def test_samples_beside_toggles_are_those_of_the_curves(runs: list[Path]) -> None:
-    found = entries(read_logs(runs))
-    looks = Looks.of(found)
+    found = curves_of(runs)
+    looks = CurveStyles.of(found)
     for entry in found:
         curve = looks.curve(entry)
         by = {name: looks.sample(name, getattr(entry, name)) for name in ("method", "protocol", "sigma")}
         method, protocol, sigma = (sample for sample in by.values() if sample is not None)
-        assert (curve.turn, curve.shape) == (method.turn, sigma.shape)
+        assert (curve.color_index, curve.shape) == (method.color_index, sigma.shape)
         assert (curve.dash, curve.width, curve.number) == (protocol.dash, protocol.width, protocol.number)
     ensembles = {looks.sample("protocol", name) for name in looks.protocols if name not in looks.members}
     members = {looks.sample("protocol", name) for name in looks.members}
@@ -86,16 +83,17 @@ def test_samples_beside_toggles_are_those_of_the_curves(runs: list[Path]) -> Non
 def test_symbols_of_curves_that_lie_on_each_other_do_not(tmp_path: Path) -> None:
     radii = [0.01 * k for k in range(1, 101)]
     run = write_run(tmp_path / "run", "mnist-gaussian-1.0", dict.fromkeys(VOTES, radii))
-    found = entries(read_logs([run]))
-    drawn = curves(found, grid(found), Looks.of(found))
-    places = [place for one in drawn for place in one["marks"]]
-    assert len(places) == len(set(places)) == 3 * len(VOTES)
-    assert all(place < len(one["accuracy"]) for one in drawn for place in one["marks"])
+    found = curves_of([run])
+    looks, every = CurveStyles.of(found), set(range(len(found)))
+    drawn = accuracy_chart(found, [looks.curve(one) for one in found], radius_grid(found), "L2", every)
+    marks = [mark for line in drawn.lines for mark in line.marks]
+    numbered = [line for line in drawn.lines if line.look.number]
+    assert len(marks) == len(set(marks)) == 3 * len(numbered) == 3 * 3
 
 
 def test_the_caption_says_what_looks_mean(runs: list[Path], tmp_path: Path) -> None:
     def key(some: list[Path]) -> str:
-        return Looks.of(entries(read_logs(some))).key
+        return CurveStyles.of(curves_of(some)).key
 
     dotted = "members are dotted and carry their number."
     assert key(runs) == (
@@ -107,9 +105,9 @@ def test_the_caption_says_what_looks_mean(runs: list[Path], tmp_path: Path) -> N
 
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_colours_stand_out_from_the_page(ground: str) -> None:
-    own = [pair[list(GROUNDS).index(ground)] for pair in palette.COLOURS]
+    own = [pair[list(GROUNDS).index(ground)] for pair in page_looks.COLOURS]
     assert [colour for colour in own if contrast(colour, GROUNDS[ground]) < 3] == []
-    style = (Path(palette.__file__).parent / "page.css").read_text()
+    style = (Path(page_looks.__file__).parent / "page.css").read_text()
     assert f"--paper: {'#fff' if ground == 'light' else GROUNDS[ground]};" in style
 
 
@@ -118,7 +116,8 @@ def test_colours_stand_out_from_the_page(ground: str) -> None:
 def test_the_colour_blind_tell_the_first_colours_apart(ground: int, eye: list[list[float]]) -> None:
     """Okabe and Ito's own colours are 0.076 apart at least by this measure."""
     seen = [
-        np.clip(np.array(eye) @ linear(pair[ground]), 0, 1) for pair in palette.COLOURS[: palette.DISTINCT]
+        np.clip(np.array(eye) @ linear(pair[ground]), 0, 1)
+        for pair in page_looks.COLOURS[: page_looks.DISTINCT]
     ]
     labs = [np.array(LAB) @ np.cbrt(np.array(CONES) @ colour) for colour in seen]
     assert min(np.linalg.norm(one - other) for one, other in itertools.combinations(labs, 2)) > 0.076
@@ -127,7 +126,7 @@ def test_the_colour_blind_tell_the_first_colours_apart(ground: int, eye: list[li
 @pytest.mark.parametrize("largest", [0.31, 0.61, 0.95, 1.9, 2.51, 3.84, 5.3, 9.9])
 def test_multiples_of_a_quarter_can_be_read_under_the_pointer(largest: float, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", "mnist-gaussian-1.0", {"we": [largest]})
-    at = grid(entries(read_logs([run])))
+    at = radius_grid(curves_of([run]))
     read = {at.radii[place] for place in at.hovered}
     assert {0.25 * k for k in range(int(largest / 0.25) + 1)} <= read
     assert len(read) <= 105

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from shieldwall.report.page.sprite import Thumbnails
+    from shieldwall.report.page.gallery import Thumbnails
 
 
 def report_command(
@@ -83,7 +83,7 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
     """Pictures of a data set's test inputs, by its name; None for a set that is not on this machine."""
     from shieldwall.data.datasets import load, roots
     from shieldwall.errors import UserError
-    from shieldwall.report.page.sprite import Thumbnails
+    from shieldwall.report.page.gallery import Thumbnails
 
     if data_dir is not None:
         roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures

@@ -1,102 +1,129 @@
-"""The curves as data: exact certified accuracies at a grid of radii 0, step, 2 step, ..."""
+"""The curves of a page: each is a row, with the method, protocol and sigma by which a reader picks it.
 
-import math
+A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-import numpy as np
+from shieldwall.recipes import Recipe
+from shieldwall.report.page.signs import SIGMA
+from shieldwall.results.record import Log, RunRecord
+from shieldwall.results.rows import Row, envelope_row, method_of, sigma_groups
+from shieldwall.vocabulary import VOTE_TITLES, vote_title
 
-from shieldwall.report.page.entries import Entry
-from shieldwall.report.page.envelope import Curve, Envelope
-from shieldwall.report.page.looks import Looks
-from shieldwall.results.certificates import Floats
-from shieldwall.results.metrics import certified_accuracy
-
-_MOST_RADII = 520
-_MOST_HOVER_RADII = 105
-_SYMBOLS = 3
+UNSTATED = "not stated"
 _MANY_CURVES = 12
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Multiples of a round step from 0 to past the last certified radius, and the radii of the tables."""
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A row of one log, or of one method and protocol at several sigmas."""
 
-    step: float
-    hover_step: float
-    radii: tuple[float, ...]
-    hovered: tuple[int, ...]
-    """Places of the radii whose values show under the pointer: multiples of `hover_step`, and the tables'."""
+    row: Row
+    method: str
+    protocol: str
+    sigma: str
+    """Of an envelope all of them."""
 
+    @property
+    def log(self) -> Log:
+        return self.row.logs[0]
 
-def grid(entries: Sequence[Entry], of_tables: Sequence[float] = ()) -> Grid:
-    """Steps are 1, 2.5 or 5 times a power of ten, so that multiples of 0.25 are on a grid of finer steps."""
-    largest = (
-        max(
-            float(entry.log.certificates.radii[entry.log.certificates.correct].max(initial=0.0))
-            for entry in entries
-        )
-        or 1.0
-    )
-    power = math.floor(math.log10(largest)) - 4
-    step = next(
-        step for scale in range(4) for m in (1, 2.5, 5)
-        if largest / (step := _rounded(m * 10.0 ** (power + scale))) + 2 <= _MOST_RADII
-    )  # fmt: skip
-    count = math.ceil(largest / step) + 2
-    stride = next(stride for stride in (1, 2, 5) if count <= stride * _MOST_HOVER_RADII)
-    multiples = [_rounded(k * step) for k in range(count)]
-    hovered = {*multiples[::stride], *(radius for radius in of_tables if radius <= multiples[-1])}
-    radii = tuple(sorted({*multiples, *hovered}))
-    return Grid(step, multiples[stride], radii, tuple(k for k, r in enumerate(radii) if r in hovered))
+    @property
+    def record(self) -> RunRecord:
+        """What the run says."""
+        return self.log.record or RunRecord(self.log.run, Path(), {})
 
+    @property
+    def recipe(self) -> Recipe | None:
+        return self.record.recipe
 
-def curves(of: Sequence[Curve], at: Grid, looks: Looks) -> list[dict[str, Any]]:
-    """A record for each curve, envelopes last: what it is, by place in the toggles, and percentages."""
-    kinds = [(one.method, one.protocol) for one in of]
-    places = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
-    records = [_record(one, at, looks) for one in of]
-    for kind, record in zip(kinds, records, strict=True):
-        record["marks"] = _spread(len(record["accuracy"]), (places[kind] + 0.5) / len(places))
-    return records
+    @property
+    def is_member(self) -> bool:
+        return self.row.is_member
+
+    @property
+    def is_envelope(self) -> bool:
+        return self.row.is_envelope
+
+    @property
+    def title(self) -> str:
+        if not self.is_envelope:
+            return self.row.title
+        return f"{self.method} {self.protocol}, best of {SIGMA} {self.sigma}"
 
 
-def _record(one: Curve, at: Grid, looks: Looks) -> dict[str, Any]:
-    radii, look = np.array(at.radii), looks.curve(one)
-    accuracy = (
-        one.accuracy(radii) if isinstance(one, Envelope) else certified_accuracy(one.log.certificates, radii)
-    )
-    return {
-        "title": one.title if isinstance(one, Envelope) else one.log.title,
-        "method": looks.methods.index(one.method),
-        "protocol": looks.protocols.index(one.protocol),
-        "sigma": None if isinstance(one, Envelope) else looks.sigmas.index(one.sigma),
-        "envelope": isinstance(one, Envelope),
-        "width": look.width,
-        "symbol": look.shape is not None,
-        "number": look.number,
-        "accuracy": [float(f"{100 * a:.4g}") for a in _to_first_zero(accuracy)],
-    }
+def log_curves(rows: Sequence[Row]) -> list[Curve]:
+    """A curve for each row of one log, in the same order."""
+    records = {row.run: row.logs[0].record for row in rows}
+    methods = _methods({run: record.recipe if record else None for run, record in records.items()})
+    return [Curve(row, methods[row.run], _protocol(row.logs[0]), _sigma(row.logs[0])) for row in rows]
 
 
-def _spread(count: int, first: float) -> list[int]:
-    """Places along a curve for its symbols, not the same for curves that may be one line."""
-    apart = (count - 1) / _SYMBOLS
-    return sorted({int(apart * (turn + first)) for turn in range(_SYMBOLS)})
+def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
+    """A curve for each method and protocol with more than one sigma, one log at each.
+
+    Methods are those that the page tells apart: runs of another seed are another method there.
+    """
+    envelopes: list[Curve] = []
+    for method in choices(curves, "method"):
+        of_row = {curve.row: curve for curve in curves if curve.method == method}
+        for group in sigma_groups([*of_row]):
+            parts = [of_row[row] for row in group]
+            sigmas = ", ".join(choices(parts, "sigma"))
+            envelopes.append(Curve(envelope_row(group), method, parts[0].protocol, sigmas))
+    return envelopes
 
 
-def _rounded(radius: float) -> float:
-    return float(f"{radius:.10g}")
+def choices(curves: Sequence[Curve], name: str) -> list[str]:
+    """The methods, protocols or sigmas there are: ensembles before members, small sigmas before large."""
+    values = list(dict.fromkeys(str(getattr(curve, name)) for curve in curves))
+    if name == "method":
+        return values
+    if name == "sigma":
+        return sorted(values, key=lambda text: (text == UNSTATED, 0.0 if text == UNSTATED else float(text)))
+    members = {curve.protocol for curve in curves if curve.is_member}
+    return sorted(values, key=lambda text: (text in members, [*VOTE_TITLES.values(), text].index(text)))
 
 
-def _to_first_zero(accuracy: Floats) -> Floats:
-    ends = np.flatnonzero(accuracy == 0)
-    return accuracy[: ends[0] + 1] if len(ends) else accuracy
-
-
-def starts_hidden(entries: Sequence[Entry]) -> set[str]:
+def starts_hidden(curves: Sequence[Curve]) -> set[str]:
     """The protocols whose toggles start unchecked: members and tuned weights, where many curves are left."""
-    special = {e.protocol for e in entries if e.is_member or e.log.vote.startswith("we-")}
-    crowded = len(entries) > _MANY_CURVES and len(special) < len({entry.protocol for entry in entries})
-    return special if crowded else set()
+    special = {curve.protocol for curve in curves if curve.is_member or curve.row.vote.startswith("we-")}
+    is_crowded = len(curves) > _MANY_CURVES and len(special) < len({curve.protocol for curve in curves})
+    return special if is_crowded else set()
+
+
+def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
+    """The method of each run: its recipe's name without the sigma, with the seed where seeds differ, and for
+    runs that even this does not tell apart at their sigma, the run's own name."""
+    names = {
+        run: run if recipe is None else method_of(recipe.name, recipe.sigma)
+        for run, recipe in recipes.items()
+    }
+    at = {run: (names[run], recipe and recipe.sigma) for run, recipe in recipes.items()}
+    seeded = {run: (*at[run], recipe and recipe.seed) for run, recipe in recipes.items()}
+    alike, twins = Counter(at.values()), Counter(seeded.values())
+    ambiguous = {names[run] for run in recipes if alike[at[run]] > 1 and twins[seeded[run]] == 1}
+
+    def method(run: str, recipe: Recipe | None) -> str:
+        if twins[seeded[run]] > 1:
+            return run
+        return f"{names[run]}, seed {recipe.seed}" if recipe and names[run] in ambiguous else names[run]
+
+    return {run: method(run, recipe) for run, recipe in recipes.items()}
+
+
+def _protocol(log: Log) -> str:
+    if log.record is None or log.record.is_run:
+        return vote_title(log.vote)
+    return UNSTATED if log.vote == log.record.base else log.vote
+
+
+def _sigma(log: Log) -> str:
+    sigma = log.certificates.sigma
+    if sigma is None and log.record is not None and log.record.recipe is not None:
+        sigma = log.record.recipe.sigma
+    return UNSTATED if sigma is None else f"{sigma:.4g}"

@@ -4,22 +4,40 @@ Logs of the same inputs share their pictures. So that the file stays small a gal
 inputs, evenly spaced, and fewer where there are many logs or large pictures.
 """
 
+import base64
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shieldwall.report.page.entries import Entry
-from shieldwall.report.page.sprite import Thumbnails, pictures, thumbnail_side
+from shieldwall.report.page.curves import Curve
 from shieldwall.results.certificates import Certificates
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _MOST_INPUTS = 1000
 _MOST_CERTIFICATES = 24_000
 _MOST_PIXELS = 1_050_000
 _CLASSES_COUNTED = 3
 _OTHERS = -1
+_LARGEST_SIDE = 48
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """The test inputs of a data set, as pictures are made of them."""
+
+    labels: Sequence[int]
+    classes: Sequence[str]
+    shape: tuple[int, int, int]
+    """Channels, height and width."""
+    pixels: Callable[[int], NDArray[np.uint8]]
+    """By the input's number, in that shape."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +57,20 @@ class _Inputs:
     label: tuple[int, ...]
 
 
-def gallery(entries: Sequence[Entry], thumbnails: Callable[[str], Thumbnails | None]) -> Gallery:
-    kinds = list(dict.fromkeys(_inputs(entry) for entry in entries))
+def gallery(curves: Sequence[Curve], thumbnails: Callable[[str], Thumbnails | None]) -> Gallery:
+    kinds = list(dict.fromkeys(_inputs(curve) for curve in curves))
     remarks: dict[str, None] = {}
-    sets = [_set(kind, len(kinds), len(entries), thumbnails, remarks) for kind in kinds]
-    logs = [_log(entry.log.certificates, kinds.index(_inputs(entry)), sets) for entry in entries]
+    sets = [_set(kind, len(kinds), len(curves), thumbnails, remarks) for kind in kinds]
+    logs = [_log(curve.log.certificates, kinds.index(_inputs(curve)), sets) for curve in curves]
     return Gallery(sets, logs, list(remarks))
 
 
-def _inputs(entry: Entry) -> _Inputs:
-    certificates = entry.log.certificates
+def _inputs(curve: Curve) -> _Inputs:
+    certificates = curve.log.certificates
     assert certificates.indices is not None
     assert certificates.truth is not None
     order = np.argsort(certificates.indices, kind="stable")
-    data = entry.recipe.data if entry.recipe else None
+    data = curve.recipe.data if curve.recipe else None
     idx, label = certificates.indices[order].tolist(), certificates.truth[order].tolist()
     return _Inputs(data, tuple(idx), tuple(label))
 
@@ -118,3 +136,44 @@ def _most_counted(counts: Sequence[int]) -> list[int]:
     shown = [number for label in ranked if counts[label] for number in (label, counts[label])]
     rest = sum(counts) - sum(shown[1::2])
     return [*shown, _OTHERS, rest] if rest else shown
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The image as a data: address; `across` pictures in a row, each `side` pixels wide."""
+
+    address: str
+    side: int
+    across: int
+
+
+def pictures(data: Thumbnails, idx: Sequence[int]) -> Pictures:
+    """The test images with these indices, row by row; larger ones are made small."""
+    from PIL import Image
+
+    side = thumbnail_side(data.shape)
+    across = math.ceil(math.sqrt(len(idx)))
+    is_grey = data.shape[0] == 1
+    sheet = Image.new("L" if is_grey else "RGB", (across * side, math.ceil(len(idx) / across) * side))
+    for k, index in enumerate(idx):
+        pixels = data.pixels(index)
+        picture = Image.fromarray(pixels[0] if is_grey else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+        fitting = picture if picture.size == (side, side) else picture.resize((side, side))
+        sheet.paste(fitting, (k % across * side, k // across * side))
+    return Pictures(_png(sheet) if is_grey else _webp(sheet), side, across)
+
+
+def thumbnail_side(shape: tuple[int, int, int]) -> int:
+    return min(_LARGEST_SIDE, max(shape[1:]))
+
+
+def _png(sheet: "Image") -> str:
+    content = io.BytesIO()
+    sheet.save(content, "PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
+def _webp(sheet: "Image") -> str:
+    content = io.BytesIO()
+    sheet.save(content, "WEBP", quality=80, method=4)
+    return f"data:image/webp;base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -7,13 +7,18 @@ without symbols.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from shieldwall.report.page import palette
-from shieldwall.report.page.entries import Entry, choices
-from shieldwall.report.page.envelope import Curve, Envelope
+from shieldwall.report.page.curves import Curve, choices
 from shieldwall.report.page.signs import SIGMA
 
+# After those of Okabe and Ito, moved until each stands out from its ground by 3:1; the colour-blind tell the
+# first seven apart on both grounds.
+COLOURS: tuple[tuple[str, str], ...] = (  # on the white page, and on the dark one
+    ("#225EB5", "#6187CC"), ("#E26D10", "#F5731A"), ("#2A8866", "#3DB283"), ("#B878A3", "#F291C0"),
+    ("#8E6410", "#E3C52E"), ("#3698D6", "#64C2FF"), ("#1B1D1F", "#E6E8EA"), ("#6A4FB0", "#A992EE"),
+    ("#7A8B00", "#A9BE3F"), ("#A3238E", "#D95FC4"), ("#B02418", "#FF8078"), ("#007A91", "#2FCBC6"),
+)  # fmt: skip
+DISTINCT = 7
 SOLID: tuple[float, ...] = (1, 0)
 DOTTED: tuple[float, ...] = (1.2, 2.4)
 DASHES: tuple[tuple[float, ...], ...] = (
@@ -22,44 +27,35 @@ DASHES: tuple[tuple[float, ...], ...] = (
 _THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
 
 
-class Shape(NamedTuple):
-    """A symbol as a path between -1 and 1, and as matplotlib's letter."""
-
-    path: str
-    letter: str
-
-
-SHAPES = (
-    Shape("M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z", "o"),
-    Shape("M-1,.8L0,-1L1,.8Z", "^"),
-    Shape("M-.8,-.8H.8V.8H-.8Z", "s"),
-    Shape("M0,-1.1L1.1,0L0,1.1L-1.1,0Z", "D"),
-    Shape("M-1,-.8L0,1L1,-.8Z", "v"),
-    Shape("M-.3,-1H.3V-.3H1V.3H.3V1H-.3V.3H-1V-.3H-.3Z", "P"),
+SHAPES = (  # symbols as paths between -1 and 1
+    "M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z",
+    "M-1,.8L0,-1L1,.8Z",
+    "M-.8,-.8H.8V.8H-.8Z",
+    "M0,-1.1L1.1,0L0,1.1L-1.1,0Z",
+    "M-1,-.8L0,1L1,-.8Z",
+    "M-.3,-1H.3V-.3H1V.3H.3V1H-.3V.3H-1V-.3H-.3Z",
 )
 
 
 @dataclass(frozen=True)
-class Look:
-    turn: int | None
+class CurveStyle:
+    color_index: int | None
     """The place of its colour in the palette; None for that of text."""
     dash: tuple[float, ...] = SOLID
     """Empty for a symbol without a line."""
     width: float = _STRONG
-    shape: Shape | None = None
+    shape: str | None = None
     number: str = ""
 
     @property
     def colour(self) -> str:
-        return "currentColor" if self.turn is None else palette.on_page(self.turn)
-
-    @property
-    def on_white(self) -> str:
-        return "#000000" if self.turn is None else palette.on_white(self.turn)
+        return (
+            "currentColor" if self.color_index is None else f"var(--curve-{self.color_index % len(COLOURS)})"
+        )
 
 
 @dataclass(frozen=True)
-class Looks:
+class CurveStyles:
     """The looks of a page's curves and of the samples beside its toggles."""
 
     methods: tuple[str, ...]
@@ -68,11 +64,11 @@ class Looks:
     members: frozenset[str]
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> "Looks":
+    def of(cls, curves: Sequence[Curve]) -> "CurveStyles":
         methods, protocols, sigmas = (
-            tuple(choices(entries, name)) for name in ("method", "protocol", "sigma")
+            tuple(choices(curves, name)) for name in ("method", "protocol", "sigma")
         )
-        members = frozenset(entry.protocol for entry in entries if entry.is_member)
+        members = frozenset(curve.protocol for curve in curves if curve.is_member)
         return cls(methods, protocols, sigmas, members)
 
     @property
@@ -82,50 +78,64 @@ class Looks:
     @property
     def key(self) -> str:
         """What colours, dashes, symbols and numbers stand for, as a sentence."""
-        said = []
+        parts = []
         if self.by_method:
-            said.append("colours tell methods apart")
+            parts.append("colours tell methods apart")
         if len(set(self.protocols) - self.members) > 1:
-            said.append(
+            parts.append(
                 "dashes tell protocols apart" if self.by_method else "colours and dashes tell protocols apart"
             )
         if len(self.sigmas) > 1:
-            said.append(f"symbols tell {SIGMA} apart")
+            parts.append(f"symbols tell {SIGMA} apart")
         if self.members:
-            said.append("members are dotted and carry their number")
-        return f"{'; '.join(said).capitalize()}." if said else ""
+            parts.append("members are dotted and carry their number")
+        return f"{'; '.join(parts).capitalize()}." if parts else ""
 
-    def curve(self, entry: Curve) -> Look:
-        shown = self._protocol(entry.protocol)
-        turn = self.methods.index(entry.method) if self.by_method else shown.turn
-        if isinstance(entry, Envelope):
-            return Look(turn, shown.dash, _ENVELOPE, None, shown.number)
-        return Look(turn, shown.dash, shown.width, self._shape(entry.sigma), shown.number)
+    def curve(self, curve: Curve) -> CurveStyle:
+        protocol = self._protocol(curve.protocol)
+        color_index = self.methods.index(curve.method) if self.by_method else protocol.color_index
+        if curve.is_envelope:
+            return CurveStyle(color_index, protocol.dash, _ENVELOPE, None, protocol.number)
+        return CurveStyle(
+            color_index, protocol.dash, protocol.width, self._shape(curve.sigma), protocol.number
+        )
 
-    def training(self, entry: Entry) -> Look:
+    def training(self, curve: Curve) -> CurveStyle:
         """Of a run: its method's colour and dashes for its sigma, or a colour for its sigma."""
-        sigma = self.sigmas.index(entry.sigma)
-        return Look(self.methods.index(entry.method), _dash(sigma)) if self.by_method else Look(sigma)
+        sigma = self.sigmas.index(curve.sigma)
+        return (
+            CurveStyle(self.methods.index(curve.method), _dash(sigma))
+            if self.by_method
+            else CurveStyle(sigma)
+        )
 
-    def sample(self, name: str, value: str) -> Look | None:
+    def sample(self, name: str, value: str) -> CurveStyle | None:
         """What a toggle for this method, protocol or sigma shows of its curves."""
         if name == "method":
-            return Look(self.methods.index(value)) if self.by_method else None
+            return CurveStyle(self.methods.index(value)) if self.by_method else None
         if name == "protocol":
             return self._protocol(value)
         shape = self._shape(value)
-        return shape and Look(None, dash=(), shape=shape)
+        return CurveStyle(None, dash=(), shape=shape) if shape else None
 
-    def _protocol(self, protocol: str) -> Look:
+    def _protocol(self, protocol: str) -> CurveStyle:
         place = self.protocols.index(protocol)
-        turn = None if self.by_method else place
+        color_index = None if self.by_method else place
         if protocol in self.members:
-            return Look(turn, DOTTED, _THIN, number=protocol.split()[-1])
-        return Look(turn, _dash(place))
+            return CurveStyle(color_index, DOTTED, _THIN, number=protocol.split()[-1])
+        return CurveStyle(color_index, _dash(place))
 
-    def _shape(self, sigma: str) -> Shape | None:
+    def _shape(self, sigma: str) -> str | None:
         return SHAPES[self.sigmas.index(sigma) % len(SHAPES)] if len(self.sigmas) > 1 else None
 
 
-def _dash(turn: int) -> tuple[float, ...]:
-    return DASHES[turn % len(DASHES)]
+def _dash(color_index: int) -> tuple[float, ...]:
+    return DASHES[color_index % len(DASHES)]
+
+
+def color_rules() -> str:
+    """The colours as CSS."""
+    light, dark = (
+        "".join(f"--curve-{k}:{pair[ground]};" for k, pair in enumerate(COLOURS)) for ground in (0, 1)
+    )
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"

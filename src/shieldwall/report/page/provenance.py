@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shieldwall.report.page.entries import Entry
+from shieldwall.report.page.curves import Curve
 from shieldwall.report.page.signs import NOTHING, SIGMA
 
 HEADINGS = (
@@ -33,11 +33,11 @@ class Source:
     environment: str
 
 
-def made_with(entries: Sequence[Entry]) -> Provenance:
+def made_with(curves: Sequence[Curve]) -> Provenance:
     """A line for each run, or for each of its certifications where they differ."""
     votes: dict[tuple[str, ...], list[str]] = {}
-    for entry in entries:
-        votes.setdefault((entry.log.run, *_facts(entry)), []).append(entry.protocol)
+    for curve in curves:
+        votes.setdefault((curve.log.run, *_facts(curve)), []).append(curve.protocol)
     lines = [[run, ", ".join(of), *facts] for (run, *facts), of in votes.items()]
     alike = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
     named = list(zip(HEADINGS, lines[0], alike, strict=True))
@@ -48,9 +48,9 @@ def made_with(entries: Sequence[Entry]) -> Provenance:
     )
 
 
-def sources(entries: Sequence[Entry]) -> list[Source]:
+def sources(curves: Sequence[Curve]) -> list[Source]:
     """The recipe and the environment of each run that has them."""
-    files = {entry.log.run: entry.record.files for entry in entries}
+    files = {curve.log.run: curve.record.files for curve in curves}
     return [
         Source(run, texts["recipe.yaml"], texts.get("environment.json", ""))
         for run, texts in files.items()
@@ -58,8 +58,8 @@ def sources(entries: Sequence[Entry]) -> list[Source]:
     ]
 
 
-def _facts(entry: Entry) -> list[str]:
-    certificates, recipe, stages = entry.log.certificates, entry.recipe, entry.record.environment
+def _facts(curve: Curve) -> list[str]:
+    certificates, recipe, stages = curve.log.certificates, curve.recipe, curve.record.environment
     max_n, fixed_n, mean_n = certificates.max_n, certificates.fixed_n, certificates.mean_n
     n = f"up to {max_n:,}" if max_n else "" if fixed_n is None else f"{fixed_n:,}"
     if fixed_n is None and mean_n is not None:
@@ -67,7 +67,7 @@ def _facts(entry: Entry) -> list[str]:
     seconds = None if certificates.seconds is None else f"{certificates.seconds.mean():.3g}"
     alpha = None if certificates.alpha is None else f"{certificates.alpha:g}"
     facts: list[object] = [
-        recipe and recipe.name, recipe and recipe.data, recipe and recipe.model, entry.sigma,
+        recipe and recipe.name, recipe and recipe.data, recipe and recipe.model, curve.sigma,
         recipe and recipe.members, recipe and str(recipe.seed), *_where(stages.get("train")),
         certificates.noise, _text(certificates.n0), n, alpha, certificates.bound_kind, certificates.precision,
         _text(certificates.seed), *_where(stages.get("certify")), f"{len(certificates):,}", seconds,

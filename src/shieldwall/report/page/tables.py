@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shieldwall.report.page.entries import Entry
-from shieldwall.report.page.envelope import Envelope
+from shieldwall.report.page.curves import Curve
 from shieldwall.report.page.signs import MINUS, NOTHING, RHO, SIGMA
-from shieldwall.report.tables import accuracy_table
-from shieldwall.results.metrics import average_certified_radius, certified_accuracy, default_radii
+from shieldwall.report.tables import Column
+from shieldwall.results.certificates import shared
+from shieldwall.results.intervals import accuracy, average_radius
+from shieldwall.results.metrics import default_radii
 from shieldwall.results.paper import PaperRow, counterpart, envelope_counterpart, weights_of_drt
-from shieldwall.results.rows import incomparable_settings, rows_of_logs
+from shieldwall.results.rows import incomparable_settings
 from shieldwall.vocabulary import SIGMAS
 
 
@@ -22,18 +23,28 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class Line:
     """A line of a table; `curve` is the place of its curve among the page's."""
 
     curve: int
     group: int
-    """Rows of one run stand together, or of one method."""
+    """Lines of one run stand together, or of one method."""
     title: str
     cells: list[Cell]
 
 
 @dataclass(frozen=True)
-class Beside:
+class PaperPair:
+    """What the paper has for one curve."""
+
+    place: int
+    """Of the curve among the page's."""
+    curve: Curve
+    row: PaperRow
+
+
+@dataclass(frozen=True)
+class PaperComparison:
     """A row of ours, the paper's, and the difference, ours minus theirs."""
 
     curve: int
@@ -44,138 +55,102 @@ class Beside:
     difference: list[str]
 
 
-@dataclass(frozen=True)
-class Counterpart:
-    """What the paper has for one curve."""
-
-    curve: int
-    of: Entry | Envelope
-    row: PaperRow
-
-
-def radii_shown(
-    entries: Sequence[Entry], paper: Sequence[Counterpart], given: Sequence[float] | None
+def table_radii(
+    curves: Sequence[Curve], pairs: Sequence[PaperPair], chosen: Sequence[float] | None
 ) -> list[float]:
     """The radii given, or those of the paper's rows, or round ones; 0 is always among them."""
-    theirs = {radius for found in paper for radius in found.row.accuracy}
-    chosen = given or theirs or default_radii([entry.log.certificates for entry in entries]).tolist()
-    return sorted({0.0, *chosen})
+    of_paper = {radius for pair in pairs for radius in pair.row.accuracy}
+    radii = chosen or of_paper or default_radii([curve.log.certificates for curve in curves]).tolist()
+    return sorted({0.0, *radii})
 
 
-def headings(entries: Sequence[Entry], radii: Sequence[float]) -> list[tuple[str, str]]:
-    return [
-        column.heading
-        for column in accuracy_table(rows_of_logs(entry.log for entry in entries), radii).columns
-    ]
-
-
-def log_rows(entries: Sequence[Entry], radii: Sequence[float]) -> list[Row]:
+def log_lines(curves: Sequence[Curve], columns: Sequence[Column], num_radii: int) -> list[Line]:
     """Certified accuracies, ACR, abstentions and inputs of each log, the best of each column marked."""
-    shown = accuracy_table(rows_of_logs(entry.log for entry in entries), radii).columns
-    runs = list(dict.fromkeys(entry.log.run for entry in entries))
-    one_run = len(runs) == 1 and len(entries) > 1
-    ranked = 0 if incomparable_settings(rows_of_logs(entry.log for entry in entries)) else len(radii) + 1
+    runs = list(dict.fromkeys(curve.row.run for curve in curves))
+    one_run = len(runs) == 1 and len(curves) > 1
+    ranked = 0 if incomparable_settings([curve.row for curve in curves]) else num_radii + 1
     return [
-        Row(
+        Line(
             k,
-            runs.index(entry.log.run),
-            entry.log.title.removeprefix(f"{entry.log.run} ") if one_run else entry.log.title,
-            [Cell(column.cells[k], place < ranked, column.best[k]) for place, column in enumerate(shown)],
+            runs.index(curve.row.run),
+            curve.protocol if one_run else curve.title,
+            [Cell(column.cells[k], place < ranked, column.best[k]) for place, column in enumerate(columns)],
         )
-        for k, entry in enumerate(entries)
+        for k, curve in enumerate(curves)
     ]
 
 
-def envelope_rows(found: Sequence[Envelope], radii: Sequence[float], first: int) -> list[Row]:
+def envelope_lines(envelopes: Sequence[Curve], radii: Sequence[float], first: int) -> list[Line]:
     """Certified accuracies of each envelope, whose curves count from `first`.
 
     They are ranked if all are over the same sigmas.
     """
-    texts = [[f"{100 * a:.1f}" for a in envelope.accuracy(radii)] for envelope in found]
-    differing = incomparable_settings(rows_of_logs(entry.log for one in found for entry in one.of))
-    ranked = bool(sigmas_shared(found)) and not differing
+    texts = [[f"{100 * a:.1f}" for a in accuracy(envelope.row, radii)] for envelope in envelopes]
+    same_sigmas = shared(envelope.sigma for envelope in envelopes) is not None
+    ranked = same_sigmas and not incomparable_settings([envelope.row for envelope in envelopes])
     tops = [max(column, key=float) if len(set(column)) > 1 else None for column in zip(*texts, strict=True)]
-    methods = list(dict.fromkeys(envelope.method for envelope in found))
+    methods = list(dict.fromkeys(envelope.method for envelope in envelopes))
     return [
-        Row(
+        Line(
             first + k,
-            methods.index(found[k].method),
-            f"{found[k].method} {found[k].protocol}" if sigmas_shared(found) else found[k].title,
+            methods.index(envelope.method),
+            f"{envelope.method} {envelope.protocol}" if same_sigmas else envelope.title,
             [Cell(text, ranked, ranked and text == top) for text, top in zip(line, tops, strict=True)],
         )
-        for k, line in enumerate(texts)
+        for k, (envelope, line) in enumerate(zip(envelopes, texts, strict=True))
     ]
 
 
-def sigmas_shared(found: Sequence[Envelope]) -> str:
-    """The sigmas that all envelopes are over, or nothing where they are over different ones."""
-    every = {", ".join(envelope.sigmas) for envelope in found}
-    return every.pop() if len(every) == 1 else ""
-
-
-def counterparts(entries: Sequence[Entry], found: Sequence[Envelope]) -> list[Counterpart]:
+def paper_pairs(curves: Sequence[Curve], envelopes: Sequence[Curve]) -> list[PaperPair]:
     """The paper's rows for the curves of a page, envelopes first; its radii are L2 radii."""
-    pairs: list[Counterpart] = []
-    for k, envelope in enumerate(found, start=len(entries)):
-        recipe, log = envelope.of[0].recipe, envelope.of[0].log
-        alike = log.certificates.norm == "l2" and {
-            entry.log.certificates.sigma for entry in envelope.of
-        } == set(SIGMAS)
-        row = envelope_counterpart(recipe, log.vote) if recipe and alike else None
-        pairs += [Counterpart(k, envelope, row)] if row else []
-    for k, entry in enumerate(entries):
-        row = (
-            counterpart(entry.recipe, entry.log.vote)
-            if entry.recipe and entry.log.certificates.norm == "l2"
-            else None
-        )
-        pairs += [Counterpart(k, entry, row)] if row else []
-    return pairs
+    places = [*range(len(curves), len(curves) + len(envelopes)), *range(len(curves))]
+    pairs = (
+        (place, curve, _paper_row(curve)) for place, curve in zip(places, [*envelopes, *curves], strict=True)
+    )
+    return [PaperPair(place, curve, row) for place, curve, row in pairs if row is not None]
 
 
-def beside_paper(pairs: Sequence[Counterpart], radii: Sequence[float]) -> list[Beside]:
+def _paper_row(curve: Curve) -> PaperRow | None:
+    if curve.recipe is None or curve.log.certificates.norm != "l2":
+        return None
+    if not curve.is_envelope:
+        return counterpart(curve.recipe, curve.row.vote)
+    same_sigmas = {one.sigma for one in curve.row.certificates} == set(SIGMAS)
+    return envelope_counterpart(curve.recipe, curve.row.vote) if same_sigmas else None
+
+
+def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparison:
     """Percentages at each radius and the ACR; what one of the two does not have is a dash."""
-    return [_beside(pair, radii) for pair in pairs]
-
-
-def _beside(pair: Counterpart, radii: Sequence[float]) -> Beside:
-    if isinstance(pair.of, Envelope):
-        title, accuracy, acr = pair.of.title, pair.of.accuracy(radii), None
-    else:
-        log = pair.of.log
-        title, accuracy, acr = (
-            log.title,
-            certified_accuracy(log.certificates, radii),
-            average_certified_radius(log.certificates),
-        )
-    percents = {radius: 100 * float(a) for radius, a in zip(radii, accuracy, strict=True)}
-    paper = {radius: pair.row.accuracy.get(radius) for radius in radii}
-    both = [(percents[radius], paper[radius], 1) for radius in radii] + [(acr, pair.row.acr, 3)]
-    return Beside(
-        pair.curve,
-        title,
+    acr = average_radius(pair.curve.row)
+    ours = [(100 * float(value), 1) for value in accuracy(pair.curve.row, radii)]
+    paper = [pair.row.accuracy.get(radius) for radius in radii]
+    both = [(value, theirs, decimals) for (value, decimals), theirs in zip(ours, paper, strict=True)]
+    cells = [*both, (None if acr is None else acr.value, pair.row.acr, 3)]
+    return PaperComparison(
+        pair.place,
+        pair.curve.title,
         source(pair),
-        [_text(ours, decimals) for ours, _, decimals in both],
-        [_text(theirs, decimals) for _, theirs, decimals in both],
-        [_difference(ours, theirs, decimals) for ours, theirs, decimals in both],
+        [_text(value, decimals) for value, _, decimals in cells],
+        [_text(theirs, decimals) for _, theirs, decimals in cells],
+        [_difference(value, theirs, decimals) for value, theirs, decimals in cells],
     )
 
 
-def source(pair: Counterpart) -> str:
+def source(pair: PaperPair) -> str:
     """Where the paper's row stands and what it was made with, and our weights of DRT if they are others."""
-    row, recipe = pair.row, pair.of.recipe if isinstance(pair.of, Entry) else None
-    said = [row.label]
+    row, recipe = pair.row, None if pair.curve.is_envelope else pair.curve.recipe
+    parts = [row.label]
     if row.sigma is not None:
-        said.append(f"{SIGMA} {row.sigma:g}")
+        parts.append(f"{SIGMA} {row.sigma:g}")
     if row.rho is not None:
         ours = weights_of_drt(recipe) if recipe else row.rho
-        said.append(f"{RHO} {_pair(row.rho)}{'' if ours == row.rho else f' (ours {_pair(ours)})'}")
+        parts.append(f"{RHO} {_weights(row.rho)}{'' if ours == row.rho else f' (ours {_weights(ours)})'}")
     if row.sigma is None and row.method == "drt":
-        said.append(f"the best over {RHO} too")
-    return "; ".join([*said, f"Table {row.number}", *([row.note] if row.note else [])])
+        parts.append(f"the best over {RHO} too")
+    return "; ".join([*parts, f"Table {row.number}", *([row.note] if row.note else [])])
 
 
-def _pair(weights: tuple[float, float]) -> str:
+def _weights(weights: tuple[float, float]) -> str:
     return f"{weights[0]:g}, {weights[1]:g}"
 
 
@@ -187,5 +162,5 @@ def _difference(ours: float | None, theirs: float | None, decimals: int) -> str:
     if ours is None or theirs is None:
         return NOTHING
     # Of the numbers as shown, so that a reader who subtracts gets the same.
-    found = round(round(ours, decimals) - theirs, decimals)
-    return "0" if found == 0 else f"{found:+.{decimals}f}".replace("-", MINUS)
+    difference = round(round(ours, decimals) - theirs, decimals)
+    return "0" if difference == 0 else f"{difference:+.{decimals}f}".replace("-", MINUS)
