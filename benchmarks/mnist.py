@@ -42,7 +42,7 @@ def recipe_of(row: str, sigma: float, work: Path, assignments: list[str]) -> Rec
     start = ROWS[row]
     recipe = recipes.override(recipes.get(f"mnist-{row}-{sigma}"), assignments)
     folder = None if start is None else str(work / f"{start}-{sigma}")
-    return replace(recipe, hold_out=HOLD_OUT, start=folder)
+    return replace(recipe, holdout_every=HOLD_OUT, init_from=folder)
 
 
 def fill(row: str, sigma: float, options: argparse.Namespace, console: Console) -> Path:

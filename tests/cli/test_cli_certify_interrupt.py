@@ -27,7 +27,7 @@ from rich.console import Console
 from shieldwall.console import defer_interrupt
 
 FINISHING = "finishing the inputs in progress; Ctrl-C again stops at once\n"
-STOPPED = "stopped; run the same command to go on from here\n"
+STOPPED = "interrupted; run the same command to resume\n"
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ def test_drt_starts_from_trained_members(shieldwall: Shieldwall, trained: Path, 
     assert done.code == 0, done.err
     assert "random weights" not in done.out
     assert snapshot(trained) == before
-    assert yaml.safe_load((out / "recipe.yaml").read_text())["start"] == str(trained)
+    assert yaml.safe_load((out / "recipe.yaml").read_text())["init_from"] == str(trained)
     assert (out / "start.yaml").read_text() == (trained / "recipe.yaml").read_text()
     first = json.loads((out / "training.jsonl").read_text().splitlines()[0])
     from_scratch = json.loads((trained / "training.jsonl").read_text().splitlines()[0])
