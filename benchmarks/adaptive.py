@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shieldwall import data
+from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import named, standard
 from shieldwall.results.environment import commit, device_name
@@ -32,7 +32,7 @@ def certified(
 ) -> tuple[list[Certificates], torch.Tensor]:
     """The certificates of each vote, and the true labels."""
     device = resolve_device(options.device)
-    dataset = data.load(run.recipe.data, options.data_dir)
+    dataset = datasets.load(run.recipe.data, options.data_dir)
     members = load_members(run, dataset, device)
     chosen = [named(vote, len(members)) for vote in votes]
     engine = engine_for(
@@ -71,7 +71,7 @@ def main() -> None:
     print("| --- | ---: | --- | ---: | --- |", flush=True)
     for path in options.runs:
         run = Run(path)
-        test = data.load(run.recipe.data, options.data_dir).test
+        test = datasets.load(run.recipe.data, options.data_dir).test
         indices = range(0, len(test), options.every)[: options.limit]
         size = math.prod(test.images([0]).shape)
         settings = {"n": options.n, "alpha": options.alpha, "seed": run.recipe.seed}

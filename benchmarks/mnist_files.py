@@ -1,7 +1,8 @@
 """The measured runs in results/mnist: ROW-SIGMA.tar.xz, one packed run each, read by row, sigma and vote."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,28 @@ import yaml
 from shieldwall import recipes
 from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe
-from shieldwall.results.log_names import FOLDER
-from shieldwall.results.logs import Log, read_log
-from shieldwall.results.packed import SUFFIX, as_folder
+from shieldwall.results.archive import SUFFIX
+from shieldwall.results.record import Log, RunRecord, read_runs
 from shieldwall.vocabulary import SIGMAS
 
-ROWS = (
-    *("gaussian", "drt", "smoothadv", "drt-smoothadv", "drt-gd", "drt-cm", "adp", "gal"),
-    *("macer", "stability", "consistency", "drt-consistency"),
-)
-"""Those of the paper, or beside them."""
+HOLD_OUT = 20
+"""Every so many training images are kept from training."""
+TRAINING_IMAGES, TEST_IMAGES = 60_000, 10_000
+ROWS: dict[str, str | None] = {
+    "gaussian": None,
+    "drt": "gaussian",
+    "smoothadv": None,
+    "drt-smoothadv": "smoothadv",
+    "drt-gd": "gaussian",
+    "drt-cm": "gaussian",
+    "adp": None,
+    "gal": None,
+    "macer": None,
+    "stability": None,
+    "consistency": None,
+    "drt-consistency": "consistency",
+}
+"""Those of the paper, or beside them, in the order of their worth: the row whose members each starts from."""
 SETTINGS = ("every", "n0", "n", "alpha", "bound", "norm", "precision", "weights")
 """Of the certificates, as the page tells them."""
 
@@ -31,11 +44,8 @@ class Measured:
 
     row: str
     sigma: float
-    folder: Path
     recipe: Recipe
-    settings: dict[str, Any]
-    environment: dict[str, Any]
-    _logs: dict[str, Log] = field(default_factory=dict)
+    record: RunRecord
 
     @property
     def name(self) -> str:
@@ -43,10 +53,15 @@ class Measured:
 
     def log(self, vote: str) -> Log | None:
         """The certificates of one vote, if it was certified."""
-        file = self.folder / FOLDER / f"{vote}.tsv"
-        if vote not in self._logs and file.is_file():
-            self._logs[vote] = read_log(file)
-        return self._logs.get(vote)
+        return next((log for log in self.record.logs if log.vote == vote), None)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.record.settings
+
+    @property
+    def environment(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.record.environment
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,12 @@ class Results:
         return recipes.get(f"mnist-{row}-{sigma}") if run is None else run.recipe
 
     @property
+    def missing(self) -> dict[str, list[float]]:
+        """The sigmas at which each row is still to be measured; a row that is done is not in it."""
+        left = {row: [sigma for sigma in SIGMAS if (row, sigma) not in self.runs] for row in ROWS}
+        return {row: sigmas for row, sigmas in left.items() if sigmas}
+
+    @property
     def other_rows(self) -> list[str]:
         return sorted({row for row, _ in self.runs if row not in ROWS})
 
@@ -88,6 +109,9 @@ class Results:
         """Why a row differs: by ROW, or by ROW-SIGMA for one table."""
         file = self.folder / "notes.yaml"
         notes = yaml.safe_load(file.read_text()) if file.is_file() else None
+        known = {key for row in ROWS for key in (row, *(f"{row}-{sigma}" for sigma in SIGMAS))}
+        if unknown := sorted(set(map(str, notes or {})) - known):
+            raise UserError(f"{file}: no table has a row called {', '.join(unknown)}")
         return {str(row): " ".join(str(note).split()) for row, note in (notes or {}).items()}
 
 
@@ -97,24 +121,19 @@ def _read(file: Path) -> Measured:
         raise UserError(
             f"{file} is not called ROW-SIGMA{SUFFIX} with a sigma of {', '.join(map(str, SIGMAS))}"
         )
-    folder = as_folder(file)
-    recipe = recipes.from_file(folder / "recipe.yaml")
+    (record,) = read_runs([file])
+    recipe = record.recipe
+    if recipe is None:
+        raise UserError(f"{file}: this version does not read the recipe in it")
     if recipe.sigma != float(sigma):
         raise UserError(f"{file} is called by sigma {sigma}, but its recipe's is {recipe.sigma}")
     if row in ROWS and _method(recipe) != _method(recipes.get(f"mnist-{row}-{sigma}")):
         raise UserError(f"{file} is called by the method {row}, but its recipe is {recipe.name}")
-    settings = folder / FOLDER / "settings.yaml"
-    certified = yaml.safe_load(settings.read_text()) if settings.is_file() else {}
-    if missing := [key for key in SETTINGS if key not in certified]:
+    if missing := [key for key in SETTINGS if key not in record.settings]:
         raise UserError(
             f"{file}: its certificates do not say their {', '.join(missing)}; certify the run again"
         )
-    environment = folder / "environment.json"
-    return Measured(
-        row, float(sigma), folder, recipe,
-        settings=certified,
-        environment=json.loads(environment.read_text()) if environment.is_file() else {},
-    )  # fmt: skip
+    return Measured(row, float(sigma), recipe, record)
 
 
 def _method(recipe: Recipe) -> tuple[object, ...]:

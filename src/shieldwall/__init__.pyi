@@ -1,7 +1,8 @@
 """The public names, each with its home. `__init__.py` loads them from here on first use."""
 
-from shieldwall.data import Split as Split
-from shieldwall.data import load as _load_data
+from shieldwall.data.datasets import dataset_spec as dataset_spec
+from shieldwall.data.datasets import load as _load_data
+from shieldwall.data.splits import Split as Split
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble as MaxMarginEnsemble
 from shieldwall.ensembles.ensemble import WeightedEnsemble as WeightedEnsemble
 from shieldwall.ensembles.votes import Vote as Vote

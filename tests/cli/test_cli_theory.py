@@ -11,7 +11,8 @@ import torch
 from cli_tools import Outcome, Shieldwall, refused, rows, snapshot
 from typer.testing import CliRunner
 
-from shieldwall import cli, data
+from shieldwall import cli
+from shieldwall.data import datasets
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.run import Run
 from shieldwall.smoothing.confidences import noisy_confidences
@@ -50,7 +51,7 @@ def diagnosed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 def members_and_inputs(run: Path, indices: list[int]):
-    dataset, cpu = data.load("digits"), torch.device("cpu")
+    dataset, cpu = datasets.load("digits"), torch.device("cpu")
     x, y = dataset.test.images(indices), dataset.test.labels[indices]
     return load_members(Run(run), dataset, cpu), x, y
 

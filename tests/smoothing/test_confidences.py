@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall import seeds
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import TensorSplit
 from shieldwall.ensembles.ensemble import confidences as member_confidences
 from shieldwall.smoothing.confidences import noisy_confidences
 
@@ -89,7 +89,7 @@ def test_double_precision_keeps_what_float32_rounds_away() -> None:
 
 def test_a_split_gives_its_images() -> None:
     members = make_members(2)
-    split = ResidentSplit(PIXELS, torch.zeros(7, dtype=torch.int64))
+    split = TensorSplit(PIXELS, torch.zeros(7, dtype=torch.int64))
     found = noisy_confidences(members, split, NOISE, copies=3)
     assert torch.allclose(found, noisy_confidences(members, X, NOISE, copies=3), atol=1e-6)
 

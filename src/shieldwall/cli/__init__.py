@@ -31,7 +31,7 @@ app = typer.Typer(
     "First steps: `shieldwall demo`, or `shieldwall train digits-gaussian`, then `shieldwall certify` and "
     "`shieldwall report` on the run folder it names.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )

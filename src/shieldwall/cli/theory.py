@@ -43,16 +43,24 @@ def diagnose_command(
     All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
     runs with Gaussian noise.
     """
-    from shieldwall.pretrained import at_hand
-    from shieldwall.report.diagnosis import FOLDER, diagnosis_tables, write_diagnosis
+    from shieldwall.extras import require
+    from shieldwall.files import disk_errors, write_atomic
+    from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.diagnose import diagnose_run
 
-    run = at_hand(run)
+    require("report", "theory diagnose")
+    run = resolve_run(run, to_write=True)
     diagnosis = diagnose_run(
         run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
-    numbers, *figures = write_diagnosis(diagnosis, run / FOLDER)
+    folder, files = run / FOLDER, diagnosis_files(diagnosis)
+    with disk_errors(folder):
+        folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    numbers, *figures = (folder / name for name in files)
     for part in diagnosis_tables(diagnosis):
         console.print(part, crop=False)
     console.print(f"\nall numbers: {numbers}", soft_wrap=True)

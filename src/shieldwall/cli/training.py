@@ -21,7 +21,8 @@ def train_command(
     recipe: Annotated[str, typer.Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
     out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="Start from the trained members of this run folder.")
+        Path | None,
+        typer.Option("--from", help="Start from the members of this trained run, or pretrained name."),
     ] = None,
     assignments: Set = None,
     seed: Seed = None,
@@ -38,6 +39,7 @@ def train_command(
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
@@ -45,6 +47,8 @@ def train_command(
         resolved = replace(resolved, seed=seed)
     if start is not None:
         resolved = replace(resolved, start=str(start))
+    if resolved.start is not None:
+        resolved = replace(resolved, start=str(resolve_run(resolved.start, to_write=True)))
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
         resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
@@ -79,8 +83,10 @@ def tune_weights_command(
     The run must have been trained with `--set hold_out=10` or similar. Certification then has one more vote:
     `we-sween`, `we-grid`, or `we-grid-0.5` for certified accuracy at radius 0.5.
     """
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.tune_weights import tune_weights_run
 
+    run = resolve_run(run, to_write=True)
     results = tune_weights_run(
         run, method, objective=objective, radius=radius, copies=copies, data_dir=data_dir, device=device
     )

@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from shieldwall.files import disk_errors, write_atomic
-from shieldwall.report.figure_files import write_figure
-from shieldwall.report.plain_table import PlainTable
-from shieldwall.report.styles import COLOURS
+from shieldwall.report.formats import PlainTable
+from shieldwall.report.plots import COLOURS, figure_bytes
 from shieldwall.theory.diagnosis import EQUAL, MME, PREMISES_FAIL, WE, Diagnosis
 from shieldwall.theory.strategies import VERDICTS
 
@@ -28,17 +26,13 @@ _TITLES = {WE: "WE", MME: "MME"}
 _BLUE, _RED, _GREY = COLOURS[0], COLOURS[1], "0.6"
 
 
-def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> list[Path]:
-    """Write the numbers, then the figures, into the folder; it is made if needed.  -> their paths"""
+def diagnosis_files(diagnosis: Diagnosis) -> dict[str, bytes]:
+    """The files of a diagnosis by name: first the numbers, then the figures."""
     figures = {"eri.png": indicator_figure(diagnosis), "we-or-mme.png": difference_figure(diagnosis)}
     if diagnosis.curve is not None:
         figures["roc.png"] = roc_figure(diagnosis)
-    with disk_errors(folder):
-        folder.mkdir(exist_ok=True)
-    write_atomic(folder / FILE, to_tsv(diagnosis).encode())
-    for name, figure in figures.items():
-        write_figure(figure, folder / name)
-    return [folder / name for name in (FILE, *figures)]
+    drawn = {name: figure_bytes(figure, Path(name)) for name, figure in figures.items()}
+    return {FILE: to_tsv(diagnosis).encode(), **drawn}
 
 
 def diagnosis_tables(diagnosis: Diagnosis) -> Iterator[Table | str]:
@@ -237,7 +231,7 @@ def _empty_figure(width: float, height: float) -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def _small_table(*headings: str) -> Table:
+def _small_table(*headings: str) -> PlainTable:
     """An empty table: numbers to the right, names, which have no heading, to the left."""
     table = PlainTable()
     for heading in headings:

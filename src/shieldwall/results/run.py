@@ -8,7 +8,6 @@ members/member-1.safetensors  the trained weights
 certificates/we.tsv, ...      one file per vote, one line per input
 """
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -18,23 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 from torch import nn
 
-from shieldwall import pretrained
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
-from shieldwall.results.packed import is_packed
+from shieldwall.results.archive import is_archive
 
 
 class Run:
-    """An existing run folder, or the copy of a pretrained one.
-
-    `create` makes one, or opens one of the same recipe.
-    """
+    """An existing run folder; `create` makes one, or opens one of the same recipe."""
 
     def __init__(self, path: Path | str) -> None:
-        self.path = pretrained.at_hand(Path(path))
+        self.path = Path(path)
         if not (self.path / "recipe.yaml").is_file():
             raise _no_run(self.path)
         self.recipe = from_file(self.path / "recipe.yaml")
@@ -59,14 +55,16 @@ class Run:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one ends, however it ends."""
+        lock = FileLock(self.path / ".lock")
         with disk_errors(self.path):
-            file = (self.path / ".lock").open("a")
-        with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+                lock.acquire(timeout=0)
+            except Timeout as error:
                 raise UserError(f"another process is working on {self.path}; wait for it to end") from error
+        try:
             yield
+        finally:
+            lock.release()
 
     @property
     def checkpoint(self) -> Path:
@@ -143,12 +141,8 @@ class Run:
 
 
 def _no_run(path: Path) -> UserError:
-    if is_packed(path):
-        known = ", ".join(pretrained.names())
-        return UserError(
-            f"{path} is a packed run, which has no weights; give the folder of a trained run"
-            + (f", or a pretrained one by its name: {known}" if known else "")
-        )
+    if is_archive(path):
+        return UserError(f"{path} is a packed run, which has no weights; give the folder of a trained run")
     what = "has no recipe.yaml" if path.is_dir() else "is a file" if path.exists() else "does not exist"
     return UserError(f"{path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`")
 

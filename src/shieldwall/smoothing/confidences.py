@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.data.dataset import Split
+from shieldwall.data.splits import Split
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
 from shieldwall.models.members import infer_device, inference

@@ -14,9 +14,9 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from shieldwall import data
 from shieldwall.console import progress_bar
-from shieldwall.data import Dataset
+from shieldwall.data import datasets
+from shieldwall.data.splits import Dataset
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import standard
@@ -117,7 +117,7 @@ def _open(
         raise UserError(f"the radius must be a positive number; given: {radius}")
     certification = recipe.certification
     chosen_device = resolve_device(device)
-    dataset = data.load(recipe.data, data_dir)
+    dataset = datasets.load(recipe.data, data_dir)
     plan = Plan(
         noise, math.prod(dataset.shape), n0=certification.n0,
         n=min(certification.n, DEFAULT_MAX_N) if n is None else n,

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shieldwall import data
+from shieldwall.data import datasets
+from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
@@ -59,11 +60,11 @@ def predict_run(
         raise UserError("nothing to predict: give image files, or test inputs with --index")
     run = Run(path)
     chosen_device = resolve_device(device)
-    shape, classes = data.outline(run.recipe.data)
+    shape, classes = datasets.dataset_spec(run.recipe.data)
     inputs = [read_image(image, shape) for image in images]
     truths: list[str | None] = [None] * len(images)
     if indices:
-        dataset = data.load(run.recipe.data, data_dir)
+        dataset = datasets.load(run.recipe.data, data_dir)
         inputs += _test_images(dataset.test, indices)
         classes = dataset.classes
         truths += [classes[int(dataset.test.labels[index])] for index in indices]
@@ -91,7 +92,7 @@ def _answer(
     )
 
 
-def _test_images(test: data.Split, indices: Sequence[int]) -> Sequence[Tensor]:
+def _test_images(test: Split, indices: Sequence[int]) -> Sequence[Tensor]:
     for index in indices:
         if not 0 <= index < len(test):
             raise UserError(f"there is no test input {index}; they are numbered from 0 to {len(test) - 1}")

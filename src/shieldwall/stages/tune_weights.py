@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shieldwall import data
 from shieldwall.binomial import clopper_pearson_lower
+from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import accuracy, certified_accuracy, grid_search_weights, sween_weights
@@ -76,7 +76,7 @@ def tune_weights_run(
         else certified_accuracy(copies_needed(noise, radius, copies, run.recipe.certification))
     )
     where = resolve_device(device)
-    dataset = data.load(run.recipe.data, data_dir)
+    dataset = datasets.load(run.recipe.data, data_dir)
     images = held_out_part(run.recipe, dataset)
     members = load_members(run, dataset, where)
     confidences = noisy_confidences(members, images, noise, copies=copies, seed=run.recipe.seed, device=where)
