@@ -119,7 +119,7 @@ def test_mistakes(shieldwall: Shieldwall, held_out_run: Path, trained: Path, tmp
     certified = ["--method", "grid", "--objective", "certified", "--radius"]
     refused(tune(*certified, "-1"), "0 or a positive number; given: -1")
     refused(tune(*certified, "9"), "no image can be certified at radius 9 with gaussian(0.25) and n = 1,000")
-    refused(tune(*certified, "0.1", "--copies", "0"), "copies")
+    refused(tune(*certified, "0.1", "--copies", "0"), "--copies must be at least 1; given: 0")
     assert not (held_out_run / "weights.yaml").exists()
     refused(shieldwall("tune-weights", trained), "--set holdout_every=10")
     refused(shieldwall("train", "smoke", "--set", "holdout_every=1", "--out", tmp_path / "bad"), "at least 2")
