@@ -23,7 +23,7 @@ from rich.console import Console
 
 from shieldwall import recipes
 from shieldwall.errors import UserError
-from shieldwall.results.packed import pack
+from shieldwall.results.archive import pack
 from shieldwall.stages.certify import certify_run
 from shieldwall.stages.train import train_run
 

@@ -21,7 +21,7 @@ from shieldwall.data import datasets
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.models.registry import build_members
-from shieldwall.results.packed import is_packed
+from shieldwall.results.archive import is_archive
 from shieldwall.results.run import Run
 from shieldwall.runs import pretrained
 
@@ -62,7 +62,7 @@ def keep(run_folder: Path, name: str) -> None:
     """Add the trained and certified run to the package as `name`."""
     if not NAME.fullmatch(name):
         raise UserError(f"a pretrained name is of a-z, 0-9, dots and hyphens; given: {name!r}")
-    if is_packed(run_folder):
+    if is_archive(run_folder):
         raise UserError(f"{run_folder} is a packed run, which has no weights to keep; give its run folder")
     run = Run(run_folder)
     run.check_trained()

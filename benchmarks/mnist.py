@@ -24,13 +24,15 @@ from rich.console import Console
 
 from shieldwall import recipes
 from shieldwall.recipes import Recipe
-from shieldwall.report import table
-from shieldwall.results.logs import read_logs
-from shieldwall.results.packed import pack
+from shieldwall.report.formats import to_terminal
+from shieldwall.report.tables import accuracy_table
+from shieldwall.results.archive import pack
+from shieldwall.results.record import read_runs
+from shieldwall.results.rows import rows_of
 from shieldwall.results.run import Run
 from shieldwall.stages.certify import certify_run
 from shieldwall.stages.train import train_run
-from shieldwall.stages.weigh import weigh_run
+from shieldwall.stages.tune_weights import tune_weights_run
 from shieldwall.vocabulary import SIGMAS
 
 RADII = tuple(0.25 * k for k in range(11))
@@ -54,7 +56,7 @@ def fill(row: str, sigma: float, options: argparse.Namespace, console: Console) 
     run = Run(folder)
     for method in ("sween", "grid"):
         if method not in run.tuned_weights():
-            weigh_run(folder, method, **where)
+            tune_weights_run(folder, method, **where)
     if options.certify:
         certify_run(
             folder, precision=options.precision, compile=options.compile, limit=options.limit, n=options.n,
@@ -119,7 +121,8 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print(f"stopped after {time.monotonic() - started:.0f} s; the same command goes on")
     if certified := [folder for folder in done if (folder / "certificates").is_dir()]:
-        console.print(table(read_logs(certified), list(RADII)), crop=False, soft_wrap=True)
+        table = accuracy_table(rows_of(read_runs(certified), average_seeds=False), list(RADII))
+        console.print(to_terminal(table), crop=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

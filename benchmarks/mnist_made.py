@@ -6,10 +6,10 @@ from typing import Any
 
 from mnist_files import HOLD_OUT, SIGMAS, TEST_IMAGES, TRAINING_IMAGES, Measured, Results
 from mnist_words import HOURS, NOT_MEASURED
+from paper_comparison import DASH, markdown_table
 
 from shieldwall import recipes
 from shieldwall.recipes import Recipe
-from shieldwall.report.comparison import DASH, markdown_table
 
 IMAGES = TRAINING_IMAGES - TRAINING_IMAGES // HOLD_OUT
 """Those that a run is trained on."""
@@ -145,7 +145,7 @@ def _way(run: Measured) -> str:
 
 def _inputs(run: Measured) -> str:
     log = next((log for vote in ("we", "member-1") if (log := run.log(vote)) is not None), None)
-    return DASH if log is None else f"{len(log.idx):,}"
+    return DASH if log is None else f"{len(log.certificates):,}"
 
 
 def _of_stages(run: Measured, key: str) -> str:

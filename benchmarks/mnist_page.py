@@ -21,10 +21,7 @@ from documents import with_block, write_or_check
 from mnist_files import ROWS, SIGMAS, Results
 from mnist_lines import Line
 from mnist_made import efficiency, made, not_measured, protocol
-
-from shieldwall.errors import UserError
-from shieldwall.recipes import Recipe
-from shieldwall.report.comparison import (
+from paper_comparison import (
     DASH,
     Row,
     accuracy_table,
@@ -33,6 +30,9 @@ from shieldwall.report.comparison import (
     counted,
     markdown_table,
 )
+
+from shieldwall.errors import UserError
+from shieldwall.recipes import Recipe
 from shieldwall.results.metrics import average_certified_radius
 from shieldwall.results.paper import counterpart, envelope_counterpart
 
@@ -168,7 +168,8 @@ class Page:
         rows = []
         for run in self.results.runs.values():
             logs = [run.log(vote) for vote in lines.VOTES]
-            cells = [DASH if log is None else f"{average_certified_radius(log):.3f}" for log in logs]
+            radii = [None if log is None else average_certified_radius(log.certificates) for log in logs]
+            cells = [DASH if radius is None else f"{radius:.3f}" for radius in radii]
             rows.append([f"{run.row}, sigma {run.sigma:.2f}", *cells])
         return markdown_table(["", *lines.VOTES.values()], rows)
 

@@ -25,7 +25,7 @@ The paper: every 10th test image (1,000), n0 = 100, n = 100,000, alpha = 0.001.
 
 Differences in bold are beyond the sampling error: Agresti and Caffo's 95% interval for the difference of two
 proportions, of our inputs and of the paper's 1,000, does not hold 0 (formula in
-`shieldwall.report.comparison`). It is conservative, as both sides classify the same images; the randomness of
+`benchmarks/paper_comparison.py`): conservative, as both sides classify the same images; the randomness of
 training, one seed on either side, is not in it. Where we know why we differ, it says so below the table."""
 EACH_SIGMA = """\
 Of DRT, the row with the weights (rho_gd, rho_cm) of our recipe; where the paper has none with these, its row

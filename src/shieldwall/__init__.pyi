@@ -6,7 +6,6 @@ from shieldwall.data.splits import Split as Split
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble as MaxMarginEnsemble
 from shieldwall.ensembles.ensemble import WeightedEnsemble as WeightedEnsemble
 from shieldwall.ensembles.votes import Vote as Vote
-from shieldwall.ensembles.weights import cache_confidences as cache_confidences
 from shieldwall.ensembles.weights import grid_search_weights as grid_search_weights
 from shieldwall.ensembles.weights import sween_weights as sween_weights
 from shieldwall.errors import UserError as UserError
@@ -23,6 +22,7 @@ from shieldwall.smoothing.certificates import Certificates as Certificates
 from shieldwall.smoothing.certificates import from_counts as from_counts
 from shieldwall.smoothing.certification import certify as certify
 from shieldwall.smoothing.certification import certify_members as certify_members
+from shieldwall.smoothing.confidences import noisy_confidences as noisy_confidences
 from shieldwall.smoothing.prediction import Predictions as Predictions
 from shieldwall.smoothing.prediction import predict as predict
 from shieldwall.training.adp import ADP as ADP

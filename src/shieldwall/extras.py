@@ -6,7 +6,7 @@ from shieldwall.errors import UserError
 
 EXTRAS = {
     "report": ("matplotlib", "jinja2", "altair", "vl_convert"),
-    "serve": ("starlette", "uvicorn", "websockets", "jinja2"),
+    "serve": ("anyio", "starlette", "uvicorn", "websockets", "jinja2"),
     "cluster": ("ray",),
     "tensorboard": ("tensorboard",),
 }

@@ -106,6 +106,7 @@ def test_a_second_ctrl_c_stops_at_once(shieldwall: Shieldwall, gated_run: Path, 
     goes_on_to_the_same_bytes(shieldwall, gated_run, *options)
 
 
+@pytest.mark.slow
 def test_several_processes_finish_their_inputs_and_stop_together(
     shieldwall: Shieldwall, gated_run: Path, tmp_path: Path
 ):

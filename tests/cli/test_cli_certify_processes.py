@@ -35,6 +35,8 @@ from torch.distributed.run import parse_args
 
 from shieldwall import cli, distributed
 
+pytestmark = pytest.mark.slow
+
 RADII = ["--radii", "0.25,0.5"]
 PATIENCE = 1.0
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from shieldwall import cli, recipes
 
-VERBS = ["train", "certify", "predict", "strategies", "report", "theory", "data", "recipes", "demo"]
+VERBS = ["train", "certify", "tune-weights", "predict", "report", "theory", "data", "recipes", "demo"]
 
 
 def test_help_names_every_verb():

@@ -1,14 +1,12 @@
 """Votes against slow, literal transcriptions of the paper's definitions."""
 
-import itertools
-
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
 
 from shieldwall import UserError
-from shieldwall.ensembles.votes import max_margin, named, pair_names, resolve, single, standard, weighted
+from shieldwall.ensembles.votes import max_margin, named, resolve, single, standard, weighted
 
 GRID = 64
 """Confidences are multiples of 1/64: sums and differences of them are exact in float32."""
@@ -97,7 +95,7 @@ def test_single_votes_are_the_members_own() -> None:
     assert single(table, 1).equal(table[1])
 
 
-@pytest.mark.parametrize("name", ["member-0", "member-3", "member-01", "WE", "vote"])
+@pytest.mark.parametrize("name", ["member-0", "member-3", "member-01", "WE", "vote", "mme-1-2", "agree-1-2"])
 def test_unknown_votes_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="no vote called"):
         named(name, 2)
@@ -114,37 +112,6 @@ def test_votes_need_distinct_names() -> None:
         resolve(["we", "we"], 2)
     with pytest.raises(UserError, match="at least one"):
         resolve([], 2)
-
-
-@given(confidence_tables())
-def test_votes_of_a_pair_see_these_two_members_only(table: list[list[float]]) -> None:
-    confidences = torch.tensor(table)[:, None]
-    for a, b in itertools.combinations(range(len(table)), 2):
-        pair = [table[a], table[b]]
-        assert int(named(f"mme-{a + 1}-{b + 1}", len(table))(confidences)) == literal_max_margin(pair)
-        first, second = (member.index(max(member)) for member in pair)
-        agreed = int(named(f"agree-{a + 1}-{b + 1}", len(table))(confidences))
-        assert agreed == (first if first == second else len(table[0]))
-
-
-def test_disagreement_elects_nobody() -> None:
-    table = torch.tensor([[[0.9, 0.1], [0.9, 0.1]], [[0.6, 0.4], [0.2, 0.8]]])
-    assert named("agree-1-2", 2)(table).tolist() == [0, 2]
-    assert named("agree-1-2", 2).scores(table).tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-
-
-def test_names_of_pairs() -> None:
-    assert pair_names(1) == []
-    assert pair_names(2) == ["mme-1-2", "agree-1-2"]
-    assert pair_names(3) == ["mme-1-2", "agree-1-2", "mme-1-3", "agree-1-3", "mme-2-3", "agree-2-3"]
-    assert [vote.name for vote in resolve(pair_names(3), 3)] == pair_names(3)
-    assert not {*pair_names(3)} & {vote.name for vote in standard(3)}
-
-
-@pytest.mark.parametrize("name", ["mme-1-3", "mme-2-1", "agree-1-1", "agree-0-1", "mme-1", "agree"])
-def test_pairs_that_are_none_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match=f"no vote called '{name}'"):
-        named(name, 2)
 
 
 def test_weights_are_moved_to_the_confidences_once() -> None:

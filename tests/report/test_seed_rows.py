@@ -6,20 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worked_log import CERTIFIED_OTHERWISE, WORKED
+from shown import as_markdown, as_rows, averaged
+from worked_log import CERTIFIED_OTHERWISE, WORKED, changed
 
-from shieldwall.report import as_markdown
-from shieldwall.report.estimates import (
+from shieldwall.results.intervals import (
     abstentions,
     accuracy,
     accuracy_deviation,
     accuracy_interval,
     average_radius,
+    of_mean,
+    of_proportion,
 )
-from shieldwall.report.intervals import of_mean, of_proportion
-from shieldwall.report.rows import Row, as_rows
-from shieldwall.report.seeds import average_over_seeds
-from shieldwall.results.logs import Log, read_logs
+from shieldwall.results.record import Log, read_logs
+from shieldwall.results.rows import Row
 
 Write = Callable[..., Path]
 BETTER = [(0, 0, 0, "0.75"), (1, 1, 1, "0.5"), *WORKED[2:]]
@@ -27,7 +27,7 @@ BETTER = [(0, 0, 0, "0.75"), (1, 1, 1, "0.5"), *WORKED[2:]]
 
 
 def read(tmp_path: Path, *folders: str) -> list[Row]:
-    return average_over_seeds(read_logs([tmp_path / folder for folder in folders]))
+    return averaged(read_logs([tmp_path / folder for folder in folders]))
 
 
 @pytest.fixture
@@ -71,15 +71,14 @@ def test_its_interval_is_over_inputs_and_seeds(three: list[Row]) -> None:
 def test_seeds_that_agree_are_no_surer_than_one_of_them(worked: Log) -> None:
     """All of 60 images in each of three runs: the 60 say no more for being certified three times."""
     idx = np.arange(60)
-    log = replace(worked, idx=idx, label=idx, predict=idx, radius=np.ones(60), correct=idx >= 0)
+    log = changed(worked, indices=idx, truth=idx, labels=idx, radii=np.ones(60), correct=idx >= 0)
     one, several = (accuracy_interval(Row("", "", (logs,)), [0.5]) for logs in ((log,), (log, log, log)))
     assert float(several.low[0]) == float(one.low[0]) == pytest.approx(0.025 ** (1 / 60))
     assert float(several.high[0]) == float(one.high[0]) == 1.0
 
 
 def test_inputs_in_another_order_are_the_same_inputs(worked: Log) -> None:
-    names = ("idx", "label", "predict", "radius", "correct")
-    turned = replace(worked, **{name: getattr(worked, name)[::-1] for name in names})
+    turned = replace(worked, certificates=worked.certificates[::-1])
     both, straight = (average_radius(Row("", "", ((worked, other),))) for other in (turned, worked))
     assert both is not None
     assert straight is not None
@@ -193,7 +192,7 @@ def test_two_groups_of_one_name_say_their_folders(tmp_path: Path, write_run: Wri
 
 def test_logs_of_other_tools_stay_as_they_are(tmp_path: Path, write_ours: Write) -> None:
     files = [write_ours(tmp_path / name / "sigma_0.25") for name in ("a", "b")]
-    assert [row.seeds for row in average_over_seeds(read_logs(files))] == [1, 1]
+    assert [row.seeds for row in averaged(read_logs(files))] == [1, 1]
 
 
 def test_the_order_of_a_recipe_s_keys_does_not_matter(tmp_path: Path, write_run: Write) -> None:

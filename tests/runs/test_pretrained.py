@@ -18,7 +18,7 @@ from shieldwall.errors import UserError
 from shieldwall.files import load_tensors
 from shieldwall.models.registry import build_members
 from shieldwall.results import environment
-from shieldwall.results.packed import as_folder
+from shieldwall.results.record import read_runs
 from shieldwall.results.run import Run
 from shieldwall.runs import pretrained
 from shieldwall.runs.pretrained import resolve_run
@@ -297,9 +297,8 @@ def test_the_tables_of_the_digits_are_what_their_runs_give() -> None:
     shown = (ROOT / "README.md").read_text().partition("<!-- digits:begin -->\n")[2]
     folder = pretrained.packaged_run("digits-gaussian-0.25")
     assert shown.partition("<!-- digits:end -->")[0] in (folder / "MODEL.md").read_text()
-    packed = as_folder(ROOT / "results" / "digits" / "gaussian-0.25.tar.xz")
-    settings = yaml.safe_load((packed / "certificates" / "settings.yaml").read_text())
-    assert settings["weights"] == Run(folder).weights_digest()
+    (packed,) = read_runs([ROOT / "results" / "digits" / "gaussian-0.25.tar.xz"])
+    assert packed.settings["weights"] == Run(folder).weights_digest()
 
 
 def test_every_shipped_file_has_its_checksum() -> None:

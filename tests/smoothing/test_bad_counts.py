@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import shieldwall as sw
-from shieldwall.smoothing.strategies import compare_pair
 
 NOISE = sw.Gaussian(0.5)
 GOOD = torch.tensor([[900, 100], [20, 980]])
@@ -69,16 +68,3 @@ def test_whole_numbers_of_any_kind_give_the_same(kind: Any, bound: str) -> None:
 def test_members_counts_that_are_refused(selection: Any, counts: Any, message: str) -> None:
     with pytest.raises(sw.UserError, match=message):
         sw.after_smoothing(selection[None], counts[None], NOISE, 0.001)
-
-
-def test_a_pair_s_counts_that_are_refused() -> None:
-    def compared(a: Any, n: Any) -> object:
-        return compare_pair(a, GOOD, GOOD, GOOD, [0, 1], n, NOISE)
-
-    assert compared(GOOD, 1000)
-    with pytest.raises(sw.UserError, match="counts must be whole numbers"):
-        compared(PARTS, 1000)
-    with pytest.raises(sw.UserError, match="counts must not be negative"):
-        compared(GOOD - 50, 1000)
-    with pytest.raises(sw.UserError, match="n, the draws, must be whole numbers"):
-        compared(GOOD, 1000.5)

@@ -184,6 +184,7 @@ def test_other_errors_come_through_as_the_cause() -> None:
     assert type(caught.value.__cause__) is RuntimeError
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_ten_thousand_inputs() -> None:
     made, spy = engine(FixedDraws(5), 256)
     made = replace(made, classify=lambda noisy: ((noisy[:, 0] < 0).long()[None], 2))
@@ -220,6 +221,7 @@ needs_a_compiler = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
 @needs_a_compiler
 def test_compiled_members_agree() -> None:

@@ -295,6 +295,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(folder, before, done.stdout)
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_losses_of_one_process(finished: Finished) -> None:
     assert 0 < finished.before < 3
     members = build_members(SMOKE.model, SMOKE.members, 10, (1, 8, 8), SMOKE.seed)
@@ -307,6 +308,7 @@ def test_a_killed_training_goes_on_to_the_losses_of_one_process(finished: Finish
             assert torch.allclose(saved[name], value, rtol=1e-4, atol=1e-5), name
 
 
+@pytest.mark.slow
 def test_only_the_first_process_writes_and_speaks(finished: Finished) -> None:
     folder = finished.folder
     assert [record["epoch"] for record in finished.log()] == [1, 2, 3]
@@ -319,6 +321,7 @@ def test_only_the_first_process_writes_and_speaks(finished: Finished) -> None:
     assert lines[-2:] == [f"run folder: {folder}", f"next: shieldwall certify {folder}"]
 
 
+@pytest.mark.slow
 def test_a_mistake_is_told_once(tmp_path: Path) -> None:
     done = torchrun("train", "smok", "--out", tmp_path / "run")
     assert done.returncode != 0

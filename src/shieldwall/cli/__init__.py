@@ -48,9 +48,9 @@ def of_every_verb(
 
 app.command("train")(training.train_command)
 app.command("certify")(certification.certify_command)
-app.command("weigh")(training.weigh_command)
+app.command("tune-weights")(training.tune_weights_command)
+app.command("weigh", hidden=True, context_settings=training.ANY_ARGUMENTS)(training.weigh_command)
 app.command("predict")(certification.predict_command)
-app.command("strategies")(certification.strategies_command)
 app.command("report")(reports.report_command)
 app.command("serve")(serving.serve_command)
 app.command("recipes")(recipes.recipes_command)

@@ -1,4 +1,4 @@
-"""`certify`, `predict` and `strategies`: what is said of inputs."""
+"""`certify` and `predict`: what is said of inputs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -108,40 +108,3 @@ def predict_command(
         votes = ", ".join(f"{label}: {count}" for label, count in answer.votes)
         table.add_row(answer.source, answer.label or "abstains", answer.truth or "", votes)
     console.print(table)
-
-
-def strategies_command(
-    run: RunFolder,
-    n0: Annotated[int | None, typer.Option(help="Draws that choose the class.")] = None,
-    n: Annotated[int | None, typer.Option(help="Draws that bound its probability.")] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="Probability, per input, of a wrong certificate.")
-    ] = None,
-    every: Annotated[int | None, typer.Option(help="Compare at every so many test inputs.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Compare at most so many inputs.")] = None,
-    seed: NoiseSeed = None,
-    all_rows: Annotated[
-        bool, typer.Option("--all", help="Show every input in the table, not the first 20.")
-    ] = False,
-    data_dir: DataDir = None,
-    device: Device = None,
-) -> None:
-    """Compare smoothing an ensemble (EBS) with an ensemble of smoothed members (EAS), input by input.
-
-    What is not given comes from the recipe; the draws are those of `shieldwall certify`. For two members,
-    the paper's corollary says from frequencies which strategy has the larger radius. Every number goes to
-    `strategies.tsv` in the run folder, written at the end.
-    """
-    from shieldwall.report.strategies import summary_tables, table
-    from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages.strategies import FILE, compare_strategies
-
-    run = resolve_run(run, to_write=True)
-    found = compare_strategies(
-        run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed,
-        data_dir=data_dir, device=device, console=console,
-    )  # fmt: skip
-    for shown in (table(found, all_rows=all_rows, width=console.width), *summary_tables(found)):
-        console.print(shown, crop=False)
-        console.print()
-    console.print(f"in full: {run / FILE}", soft_wrap=True)

@@ -8,7 +8,6 @@ member, so that a vote is a function in the strict sense and a certificate of it
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -53,36 +52,19 @@ def single(confidences: Tensor, member: int) -> Tensor:
     return confidences[member]
 
 
-def agreement(confidences: Tensor) -> Tensor:
-    """The class that all members return, or nobody's: 1 for it and 0 elsewhere.  (N, B, K) -> (B, K + 1)"""
-    labels = confidences.argmax(-1)
-    num_classes = confidences.shape[-1]
-    agreed = torch.where((labels == labels[0]).all(0), labels[0], num_classes)
-    return (agreed[:, None] == torch.arange(num_classes + 1, device=agreed.device)).to(confidences)
-
-
 @dataclass(frozen=True)
 class Vote:
-    """A named vote. `scores` maps confidences (N, B, K) to scores (B, K); calling it gives labels (B,).
-
-    Scores (B, K + 1) make a vote that may elect nobody: label K wins for no class. Such a vote is counted,
-    but is no classifier to certify.
-    """
+    """A named vote. `scores` maps confidences (N, B, K) to scores (B, K); calling it gives labels (B,)."""
 
     name: str
     scores: Callable[[Tensor], Tensor]
-    may_elect_nobody: bool = False
 
     def __call__(self, confidences: Tensor) -> Tensor:
         return self.scores(confidences).argmax(-1)
 
 
 def named(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
-    """The vote called `we`, `mme` or `member-1` to `member-N`.
-
-    Of two members a < b alone, `mme-a-b` is the max-margin vote, and `agree-a-b` is their common class
-    or nobody's.
-    """
+    """The vote called `we`, `mme` or `member-1` to `member-N`."""
     if name == WE:
         return Vote(name, weighted if weights is None else WeightedBy(checked_weights(weights, num_members)))
     if name == MME:
@@ -91,24 +73,12 @@ def named(name: str, num_members: int, weights: Sequence[float] | None = None) -
         member = int(match[1]) - 1
         if member < num_members:
             return Vote(name, lambda confidences: single(confidences, member))
-    if match := re.fullmatch(r"(mme|agree)-([1-9][0-9]*)-([1-9][0-9]*)", name):
-        first, second = int(match[2]) - 1, int(match[3]) - 1
-        if first < second < num_members:
-            pair = slice(first, second + 1, second - first)
-            among = max_margin if match[1] == "mme" else agreement
-            return Vote(name, lambda confidences: among(confidences[pair]), among is agreement)
-    raise unknown_name("vote", name, standard_names(num_members) + pair_names(num_members))
+    raise unknown_name("vote", name, standard_names(num_members))
 
 
 def standard_names(num_members: int) -> list[str]:
     """Every single member, then WE and MME: the rows of a certification table."""
     return [*(member_vote(k + 1) for k in range(num_members)), WE, MME]
-
-
-def pair_names(num_members: int) -> list[str]:
-    """`mme-a-b` and `agree-a-b` for every pair a < b of members: what a comparison of strategies counts."""
-    pairs = combinations(range(1, num_members + 1), 2)
-    return [f"{kind}-{a}-{b}" for a, b in pairs for kind in ("mme", "agree")]
 
 
 def standard(num_members: int, weights: Sequence[float] | None = None) -> list[Vote]:

@@ -23,7 +23,7 @@ from torch import nn
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
-from shieldwall.results.packed import is_packed
+from shieldwall.results.archive import is_archive
 
 
 class Run:
@@ -124,7 +124,7 @@ class Run:
             known = yaml.safe_load(path.read_text())
             return {str(method): [float(weight) for weight in weights] for method, weights in known.items()}
         except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
-            raise UserError(f"{path} is damaged; delete it and run `shieldwall weigh` again") from error
+            raise UserError(f"{path} is damaged; delete it and run `shieldwall tune-weights`") from error
 
     def save_log(self, records: Sequence[dict[str, Any]]) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in records)
@@ -141,7 +141,7 @@ class Run:
 
 
 def _no_run(path: Path) -> UserError:
-    if is_packed(path):
+    if is_archive(path):
         return UserError(f"{path} is a packed run, which has no weights; give the folder of a trained run")
     what = "has no recipe.yaml" if path.is_dir() else "is a file" if path.exists() else "does not exist"
     return UserError(f"{path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`")

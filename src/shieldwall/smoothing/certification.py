@@ -111,9 +111,6 @@ def certify_members(
     if not members:
         raise UserError("certification needs at least one member; none was given")
     chosen = resolve(votes, len(members))
-    for vote in chosen:
-        if vote.may_elect_nobody:
-            raise UserError(f"the vote {vote.name} may elect nobody, so it is no classifier to certify")
     found = _certified(members, chosen, x, noise, options)
     return {vote.name: certificates for vote, certificates in zip(chosen, found, strict=True)}
 
