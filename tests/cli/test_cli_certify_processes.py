@@ -164,7 +164,7 @@ def test_a_mistake_is_told_once(pair: Pair):
 def test_a_killed_process_costs_the_round_it_was_in(killed: Killed):
     assert killed.first.code == 2
     assert len(killed.first.err.splitlines()) == 1
-    assert killed.first.err.startswith("error: the processes lost one another: ")
+    assert killed.first.err.startswith("error: lost contact with another process (")
     assert "run the same command to go on" in killed.first.err
     files = list((killed.run / "certificates").glob("*.tsv"))
     assert {line_count(path) - 1 for path in files} == {2}

@@ -34,7 +34,7 @@ def train_command(
 ) -> None:
     """Train a recipe's members into a run folder.
 
-    Called again after an interruption, it goes on from the last epoch, to the same losses.
+    An interrupted run resumes at the last epoch and reaches the same losses.
     Example: `shieldwall train mnist-gaussian --set sigma=1.0 --out runs/mnist-1.0`; then, with diversity
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """

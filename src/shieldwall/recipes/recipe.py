@@ -95,9 +95,9 @@ class Certification:
     n: int = 100_000
     alpha: float = 0.001
     every: int = 1
-    """Certify every so many inputs: 10 on MNIST and CIFAR-10, as the literature does."""
+    """Certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does."""
     limit: int | None = None
-    """At most so many of them."""
+    """Certify at most this many inputs."""
 
     def __post_init__(self) -> None:
         check_draws(self.n0, self.n, self.alpha)
@@ -124,7 +124,7 @@ class Recipe:
     init_from: str | None = None
     """The run folder whose trained members to start from; None for random weights."""
     holdout_every: int = 0
-    """Keep every so many-th training image from training, for tuning the vote's weights; 0 for none."""
+    """Hold out every N-th training image, for tuning the vote's weights; 0 for none."""
     schedule: Schedule = field(default_factory=Schedule)
     certification: Certification = field(default_factory=Certification)
     seed: int = 0

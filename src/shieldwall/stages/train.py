@@ -22,7 +22,7 @@ from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
 from shieldwall.training.registry import build_objective
 
-FROM_SCRATCH = "note: starting from random weights; DRT usually goes on from trained members: --from RUN"
+FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes trained members: --from RUN"
 
 
 def train_run(
