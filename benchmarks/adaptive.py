@@ -15,13 +15,14 @@ import numpy as np
 import torch
 
 from shieldwall import data
-from shieldwall.ensembles import named, standard
+from shieldwall.devices import resolve_device
+from shieldwall.ensembles.votes import named, standard
 from shieldwall.results.environment import commit, device_name
 from shieldwall.results.run import Run
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.certificates import Certificates
 from shieldwall.smoothing.plan import Plan
-from shieldwall.stages.common import choose_device, load_members, noise_of
+from shieldwall.stages.common import load_members, noise_of
 
 RADII = tuple(0.25 * k for k in range(11))
 
@@ -30,7 +31,7 @@ def certified(
     run: Run, votes: list[str], plan: Plan, indices: range, options: argparse.Namespace
 ) -> tuple[list[Certificates], torch.Tensor]:
     """The certificates of each vote, and the true labels."""
-    device = choose_device(options.device)
+    device = resolve_device(options.device)
     dataset = data.load(run.recipe.data, options.data_dir)
     members = load_members(run, dataset, device)
     chosen = [named(vote, len(members)) for vote in votes]
@@ -63,7 +64,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=None)
     options = parser.parse_args()
     radii = tuple(float(part) for part in options.radii.split(","))
-    where = device_name(choose_device(options.device))
+    where = device_name(resolve_device(options.device))
     print(f"{where}, torch {torch.__version__}, commit {commit() or 'unknown'}")
     print(f"n = {options.n:,}, alpha = {options.alpha}, {options.precision}, radii {options.radii}\n")
     print("| run | inputs | stops when | draws, % of n | vote: worst and mean difference in points |")

@@ -18,7 +18,7 @@ from diversity import CONTINUED, Row, compare, measure, table
 
 import shieldwall as sw
 from shieldwall import recipes
-from shieldwall.training import build_objective
+from shieldwall.training.registry import build_objective
 
 NOISY, STRONGER, ADVERSARIAL = "DRT, noisy", "DRT, noisy, stronger", "DRT, adversarial"
 FACTOR = 1.3

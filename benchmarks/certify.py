@@ -27,8 +27,9 @@ import torch
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.ensembles import standard
-from shieldwall.models import build_members, place
+from shieldwall.ensembles.votes import standard
+from shieldwall.models.members import to_device
+from shieldwall.models.registry import build_members
 from shieldwall.results.environment import commit, device_name
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.engine import Engine
@@ -58,7 +59,7 @@ def shortest(
 
 def settled(members: Sequence[nn.Module], shape: Sequence[int], device: torch.device) -> list[nn.Module]:
     """Members whose batch norms know their inputs, so that untrained ones stay finite in half precision."""
-    placed = [place(member, device).train() for member in members]
+    placed = [to_device(member, device).train() for member in members]
     with torch.no_grad():
         for _ in range(30):
             noisy = torch.rand(64, *shape, device=device) + 0.5 * torch.randn(64, *shape, device=device)

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 import shieldwall as sw
 from shieldwall import recipes
 from shieldwall.results.environment import commit, device_name
-from shieldwall.training import build_objective
 from shieldwall.training.drt import gradient_diversity, mean_cosine, true_margin, valid_groups
+from shieldwall.training.registry import build_objective
 
 COPIES = 10
 """Noisy copies of each test image under which margins and their gradients are measured."""

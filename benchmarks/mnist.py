@@ -28,10 +28,12 @@ from shieldwall.report import table
 from shieldwall.results.logs import read_logs
 from shieldwall.results.packed import pack
 from shieldwall.results.run import Run
-from shieldwall.stages import certify_run, train_run, weigh_run
+from shieldwall.stages.certify import certify_run
+from shieldwall.stages.train import train_run
+from shieldwall.stages.weigh import weigh_run
+from shieldwall.vocabulary import SIGMAS
 
 HOLD_OUT = 20
-SIGMAS = (0.25, 0.5, 1.0)
 RADII = tuple(0.25 * k for k in range(11))
 
 

@@ -14,8 +14,8 @@ from shieldwall.recipes import Recipe
 from shieldwall.results.log_names import FOLDER
 from shieldwall.results.logs import Log, read_log
 from shieldwall.results.packed import SUFFIX, as_folder
+from shieldwall.vocabulary import SIGMAS
 
-SIGMAS = (0.25, 0.5, 1.0)
 ROWS = (
     *("gaussian", "drt", "smoothadv", "drt-smoothadv", "drt-gd", "drt-cm", "adp", "gal"),
     *("macer", "stability", "consistency", "drt-consistency"),

@@ -19,10 +19,11 @@ import torch
 
 import shieldwall as sw
 from shieldwall import data, recipes
+from shieldwall.devices import resolve_device
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
-from shieldwall.stages.common import choose_device, held_out_part, load_members, noise_of, training_part
-from shieldwall.training import build_objective
+from shieldwall.stages.common import held_out_part, load_members, noise_of, training_part
+from shieldwall.training.registry import build_objective
 
 OF_OBJECTIVE = ("warmup", "points", "design", "squared", "base.steps")
 
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--device")
     options = parser.parse_args()
-    device = choose_device(options.device)
+    device = resolve_device(options.device)
     run = Run(options.run)
     dataset = data.load("mnist", options.data_dir)
     images = training_part(run.recipe, dataset).to(device)

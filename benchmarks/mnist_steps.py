@@ -17,7 +17,7 @@ from train_step import measure
 from shieldwall import recipes
 from shieldwall.results.environment import commit, device_name
 from shieldwall.stages.common import noise_of
-from shieldwall.training import build_objective
+from shieldwall.training.registry import build_objective
 
 ROWS = ("gaussian", "drt", "smoothadv", "drt-smoothadv")
 

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.models import build_members, place
+from shieldwall.models.members import to_device
+from shieldwall.models.registry import build_members
 from shieldwall.results.environment import commit, device_name
 from shieldwall.training.drt import DRT, true_margin
 from shieldwall.training.objective import Loss, NoisyBatch, Objective
@@ -59,7 +60,7 @@ def measure(
     model: str, count: int, objective: Objective, images: int, device: torch.device
 ) -> tuple[float, float]:
     """Median milliseconds of a step, and the peak memory in MiB (0 on CPU)."""
-    members = [place(one, device).train() for one in build_members(model, count, 10, SHAPES[model], 0)]
+    members = [to_device(one, device).train() for one in build_members(model, count, 10, SHAPES[model], 0)]
     optimizer = torch.optim.SGD(
         [p for one in members for p in one.parameters()], lr=1e-3, momentum=0.9, fused=device.type == "cuda"
     )

@@ -13,23 +13,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training import Loss, MemberObjective
-from shieldwall.training.objective import NoisyBatch, accuracy
+from shieldwall.training.objective import accuracy
 
 
 @dataclass(frozen=True)
-class Brier(MemberObjective):
+class Brier(sw.MemberObjective):
     def member_loss(
         self,
         member: nn.Module,
-        batch: NoisyBatch,
+        batch: sw.NoisyBatch,
         noisy_logits: Callable[[], Tensor],
         generator: torch.Generator,
-    ) -> Loss:
+    ) -> sw.Loss:
         logits = noisy_logits()  # (copies * B, K)
         target = F.one_hot(batch.labels, logits.shape[-1])
         score = (logits.softmax(-1) - target).square().sum(-1).mean()
-        return Loss(score, {"brier": score.detach(), "noisy_accuracy": accuracy(logits, batch.labels)})
+        return sw.Loss(score, {"brier": score.detach(), "noisy_accuracy": accuracy(logits, batch.labels)})
 
 
 noise = sw.Gaussian(0.25)

@@ -17,13 +17,14 @@ from typer.testing import CliRunner
 
 import shieldwall as sw
 from shieldwall import cli
+from shieldwall.noise.distributions import KINDS
 from shieldwall.results.certificates import COLUMNS
 from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
-from shieldwall.smoothing.noise import KINDS
-from shieldwall.smoothing.norms import NORMS, in_norm
+from shieldwall.smoothing.norms import in_norm
 from shieldwall.smoothing.plan import BOUNDS
 from shieldwall.smoothing.precision import DTYPES
-from shieldwall.stages import predict_run
+from shieldwall.stages.predict import predict_run
+from shieldwall.vocabulary import NORMS
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS / "certification.md").read_text()

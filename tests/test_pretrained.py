@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import shieldwall as sw
-from shieldwall import cli, data, models, pretrained, recipes
+from shieldwall import cli, data, pretrained, recipes
 from shieldwall.errors import UserError
 from shieldwall.files import load_tensors
+from shieldwall.models.registry import build_members
 from shieldwall.results.run import Run
 
 SHIPPED = pretrained.names()
@@ -29,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def members(seed: int) -> list[nn.Module]:
-    return models.build_members("digits-cnn", 2, 10, (1, 8, 8), seed)
+    return build_members("digits-cnn", 2, 10, (1, 8, 8), seed)
 
 
 def trained(path: Path, seed: int) -> Run:

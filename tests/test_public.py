@@ -1,9 +1,11 @@
 """The public names, and what importing them costs."""
 
+import ast
 import inspect
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -17,13 +19,28 @@ NAMES = [
     *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
     *("cache_confidences", "certify", "certify_members", "from_counts", "grid_search_weights"),
     *("load", "load_data", "predict", "sween_weights", "train", "after_smoothing"),
-    *("ExactGaussian", "Laplace", "Uniform"),
+    *("ExactGaussian", "Laplace", "Uniform", "Loss", "MemberObjective", "NoisyBatch"),
 ]
 
 
 def test_public_names_are_pinned() -> None:
     assert sorted(sw.__all__) == sorted(NAMES) == dir(sw)
     assert all(getattr(sw, name) is not None for name in NAMES)
+
+
+def test_type_checkers_see_every_public_name() -> None:
+    stub = ast.parse(Path(sw.__file__).with_suffix(".pyi").read_text())
+    imported = {
+        alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assigned = {
+        target.id
+        for node in stub.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert {name for name in imported | assigned if name and not name.startswith("_")} == set(NAMES)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -57,3 +74,17 @@ def test_reports_do_not_import_torch() -> None:
     code = "import sys, shieldwall.report, shieldwall.results.logs; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("arguments", [["recipes"], ["--help"], ["certify", "--help"]])
+def test_verbs_that_compute_nothing_do_not_load_torch(arguments: list[str]) -> None:
+    code = (
+        "import sys; from shieldwall.cli import main\n"
+        f"sys.argv = ['shieldwall', *{arguments!r}]\n"
+        "try: main()\n"
+        "finally: print('loaded:', *{'torch', 'scipy', 'sklearn', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *text, loaded = done.stdout.splitlines()
+    assert len(text) > 5
+    assert loaded.split() == ["loaded:"]

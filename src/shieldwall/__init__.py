@@ -6,143 +6,24 @@
     found = sw.certify(ensemble, images, noise=sw.Gaussian(0.5))
     found.labels, found.radii
 
-Public names load on first use, so that importing the package costs nothing.
+Public names load on first use, so that importing the package costs nothing. `__init__.pyi` is their table:
+type checkers read it, and so does this module.
 """
 
 import importlib
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
-if TYPE_CHECKING:
-    __version__: str
-    from shieldwall.data import (
-        Split,
-    )
-    from shieldwall.data import (
-        load as load_data,
-    )
-    from shieldwall.ensembles import (
-        MaxMarginEnsemble,
-        Vote,
-        WeightedEnsemble,
-    )
-    from shieldwall.ensembles.weights import (
-        cache_confidences,
-        grid_search_weights,
-        sween_weights,
-    )
-    from shieldwall.errors import (
-        UserError,
-    )
-    from shieldwall.loading import (
-        load,
-    )
-    from shieldwall.models import (
-        Normalize,
-        build_members,
-    )
-    from shieldwall.smoothing import (
-        ABSTAIN,
-        Certificates,
-        ExactGaussian,
-        Gaussian,
-        Laplace,
-        Predictions,
-        Uniform,
-        after_smoothing,
-        certify,
-        certify_members,
-        from_counts,
-        predict,
-    )
-    from shieldwall.training import (
-        ADP,
-        DRT,
-        GAL,
-        MACER,
-        Consistency,
-        GaussianAugmentation,
-        Objective,
-        Schedule,
-        SmoothAdv,
-        Stability,
-        train,
-    )
 
-_HOMES = {
-    "ABSTAIN": "smoothing",
-    "ADP": "training",
-    "Certificates": "smoothing",
-    "Consistency": "training",
-    "DRT": "training",
-    "ExactGaussian": "smoothing",
-    "GAL": "training",
-    "Gaussian": "smoothing",
-    "GaussianAugmentation": "training",
-    "Laplace": "smoothing",
-    "MACER": "training",
-    "MaxMarginEnsemble": "ensembles",
-    "Normalize": "models",
-    "Objective": "training",
-    "Predictions": "smoothing",
-    "Schedule": "training",
-    "SmoothAdv": "training",
-    "Split": "data",
-    "Stability": "training",
-    "Uniform": "smoothing",
-    "UserError": "errors",
-    "Vote": "ensembles",
-    "WeightedEnsemble": "ensembles",
-    "after_smoothing": "smoothing",
-    "build_members": "models",
-    "cache_confidences": "ensembles.weights",
-    "certify": "smoothing",
-    "certify_members": "smoothing",
-    "from_counts": "smoothing",
-    "grid_search_weights": "ensembles.weights",
-    "load": "loading",
-    "load_data": "data",
-    "predict": "smoothing",
-    "sween_weights": "ensembles.weights",
-    "train": "training",
-}
+def _public_names() -> dict[str, tuple[str, str]]:
+    """Each public name with its module and its name there."""
+    table = Path(__file__).with_suffix(".pyi").read_text("utf-8")
+    lines = re.findall(r"^from (shieldwall\.\S+) import (\w+) as _?(\w+)$", table, re.MULTILINE)
+    return {public: (module, name) for module, name, public in lines}
 
-__all__ = [
-    "ABSTAIN",
-    "ADP",
-    "DRT",
-    "GAL",
-    "MACER",
-    "Certificates",
-    "Consistency",
-    "ExactGaussian",
-    "Gaussian",
-    "GaussianAugmentation",
-    "Laplace",
-    "MaxMarginEnsemble",
-    "Normalize",
-    "Objective",
-    "Predictions",
-    "Schedule",
-    "SmoothAdv",
-    "Split",
-    "Stability",
-    "Uniform",
-    "UserError",
-    "Vote",
-    "WeightedEnsemble",
-    "after_smoothing",
-    "build_members",
-    "cache_confidences",
-    "certify",
-    "certify_members",
-    "from_counts",
-    "grid_search_weights",
-    "load",
-    "load_data",
-    "predict",
-    "sween_weights",
-    "train",
-]
+
+_HOMES = _public_names()
+__all__ = sorted(_HOMES)
 
 
 def _version() -> str:
@@ -160,11 +41,11 @@ def __getattr__(name: str) -> object:
         return _version()
     if name not in _HOMES:
         raise AttributeError(f"module 'shieldwall' has no attribute {name!r}")
-    home = importlib.import_module(f"shieldwall.{_HOMES[name]}")
-    value: object = getattr(home, "load" if name == "load_data" else name)
+    module, name_there = _HOMES[name]
+    value: object = getattr(importlib.import_module(module), name_there)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

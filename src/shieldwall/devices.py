@@ -1,12 +1,17 @@
-"""The device that is asked for, if it works."""
+"""The device to work on, and whether its memory ran out."""
 
 import torch
 
 from shieldwall.errors import UserError
 
 
-def usable(name: torch.device | str) -> torch.device:
-    """The device called `name`, on which something was computed to see whether it can be used."""
+def resolve_device(name: torch.device | str | None = None) -> torch.device:
+    """The device called `name`, on which something was computed to see whether it can be used.
+
+    None is the fastest one there is.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
@@ -14,3 +19,10 @@ def usable(name: torch.device | str) -> torch.device:
         reason = str(error).partition("\n")[0]
         raise UserError(f"device {str(name)!r} cannot be used here: {reason}") from error
     return device
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether there was not enough memory, on an accelerator or on the host."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return "can't allocate memory" in str(error)

@@ -1,7 +1,8 @@
-"""What a user can get wrong, said in one line."""
+"""What a user can get wrong, said in one line, before it fails somewhere inside."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Integral, Real
 
 
 class UserError(ValueError):
@@ -12,9 +13,27 @@ class UserError(ValueError):
     """
 
 
-def unknown(kind: str, given: str, known: Iterable[str]) -> UserError:
+def unknown_name(kind: str, given: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest one that does."""
     known = sorted(known)
     near = get_close_matches(given, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
     return UserError(f"no {kind} called {given!r}; {hint}")
+
+
+def describe(given: object) -> str:
+    """A plain value as it is written, anything else by its kind."""
+    if isinstance(given, type):
+        return f"the class {given.__name__} itself"
+    return repr(given) if given is None or isinstance(given, (Real, str)) else type(given).__name__
+
+
+def check_int(name: str, given: object) -> None:
+    if not isinstance(given, Integral):
+        hint = f"; write {given:.0f}" if isinstance(given, float) and given.is_integer() else ""
+        raise UserError(f"{name} must be a whole number; given: {describe(given)}{hint}")
+
+
+def check_number(name: str, given: object) -> None:
+    if not isinstance(given, Real):
+        raise UserError(f"{name} must be a number; given: {describe(given)}")

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from shieldwall import data, pretrained
-from shieldwall.arguments import described
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, describe
 from shieldwall.results.run import Run
 from shieldwall.stages.common import classifier_of, trained_members
 
@@ -26,7 +25,7 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
 
 def _run(what: str | Path) -> Run:
     if not isinstance(what, (str, Path)):
-        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {described(what)}")
+        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {describe(what)}")
     if Path(what).exists():
         return Run(what)
     if isinstance(what, Path) or "/" in what:

@@ -20,7 +20,7 @@ from shieldwall import recipes
 from shieldwall.results.run import Run
 from shieldwall.serve import address_of, listen, messages, offer, server_for
 from shieldwall.serve.page import STEPS
-from shieldwall.stages import train_run
+from shieldwall.stages.train import train_run
 
 PARTS = {"", "page.css", "icon.svg", "page.js", "common.js", "image.js", "standing.js"}
 SEVEN = ((-50, -80), (50, -80), (30, -20), (0, 40), (-20, 90))

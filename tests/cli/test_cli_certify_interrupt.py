@@ -24,7 +24,7 @@ from cli_tools import (
 )
 from rich.console import Console
 
-from shieldwall.interruption import finishing_first
+from shieldwall.console import defer_interrupt
 
 FINISHING = "finishing the inputs in progress; Ctrl-C again stops at once\n"
 STOPPED = "stopped; run the same command to go on from here\n"
@@ -140,7 +140,7 @@ def test_the_first_asks_and_the_handler_comes_back(console: Console):
     before = signal.getsignal(signal.SIGINT)
     left = False
     with suppress(KeyboardInterrupt):
-        with finishing_first(console, "the inputs in progress") as should_stop:
+        with defer_interrupt(console, "the inputs in progress") as should_stop:
             assert not should_stop()
             os.kill(os.getpid(), signal.SIGINT)
             assert should_stop()
@@ -153,7 +153,7 @@ def test_the_first_asks_and_the_handler_comes_back(console: Console):
 def test_where_ctrl_c_is_ignored_it_still_is(console: Console):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with finishing_first(console, "work") as should_stop:
+        with defer_interrupt(console, "work") as should_stop:
             os.kill(os.getpid(), signal.SIGINT)
             assert not should_stop()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -164,7 +164,7 @@ def test_where_ctrl_c_is_ignored_it_still_is(console: Console):
 
 def test_a_thread_leaves_ctrl_c_to_the_main_one(console: Console):
     def work() -> bool:
-        with finishing_first(console, "work") as should_stop:
+        with defer_interrupt(console, "work") as should_stop:
             return should_stop()
 
     before = signal.getsignal(signal.SIGINT)

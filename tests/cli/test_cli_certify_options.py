@@ -15,7 +15,7 @@ from rich.console import Console
 from scipy.stats import beta, binom, norm
 from torch import Tensor, nn
 
-from shieldwall.progress import progress_bar
+from shieldwall.console import progress_bar
 from shieldwall.smoothing.confidence import LAST_LOOK
 
 SIGMA, N, ALPHA, PIXELS = 0.25, 1_000, 0.001, 64

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from shieldwall import data, recipes
-from shieldwall.models import build_members
+from shieldwall.models.registry import build_members
 
 
 def test_train_certify_report_predict_work_one_after_the_other(shieldwall: Shieldwall, tmp_path: Path):

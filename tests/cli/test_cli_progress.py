@@ -9,7 +9,7 @@ import pytest
 from cli_tools import VOTES, Shieldwall, finish, line_count, process, rows, timeless, wait_until
 from rich.console import Console
 
-from shieldwall import progress
+from shieldwall import console as consoles
 
 LINE = re.compile(r"[^:]+: \d+%(, \d+ s left|, done in \d+\.\d s)?(  .+)?")
 
@@ -32,13 +32,13 @@ def test_lines_carry_per_cent_and_seconds_and_no_escape_codes(shieldwall: Shield
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock to set by hand."""
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(consoles.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_a_line_every_ten_seconds_with_the_time_left(clock: list[float]):
     out = io.StringIO()
-    with progress.progress_bar(Console(file=out, width=30), "work", total=100, done=20) as show:
+    with consoles.progress_bar(Console(file=out, width=30), "work", total=100, done=20) as show:
         for step in range(1, 81):
             clock[0] = 100.0 + step / 2
             show(20 + step, "note" if step > 40 else "")
@@ -54,7 +54,7 @@ def test_a_line_every_ten_seconds_with_the_time_left(clock: list[float]):
 @pytest.mark.parametrize("done", [0, 60])
 def test_getting_ready_is_no_part_of_the_pace(clock: list[float], done: int):
     out = io.StringIO()
-    with progress.progress_bar(Console(file=out, width=30), "work", total=100, done=done) as show:
+    with consoles.progress_bar(Console(file=out, width=30), "work", total=100, done=done) as show:
         for now, seconds in ((done + 1, 7), (done + 1, 17), (done + 21, 27)):
             clock[0] = 100.0 + seconds
             show(now, "")
@@ -69,7 +69,7 @@ def test_getting_ready_is_no_part_of_the_pace(clock: list[float], done: int):
 def test_a_terminal_gets_a_bar():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100)
-    with progress.progress_bar(console, "work", total=4, done=1) as show:
+    with consoles.progress_bar(console, "work", total=4, done=1) as show:
         show(4, "the note")
     assert "\x1b" in out.getvalue()
     assert "100%" in out.getvalue()

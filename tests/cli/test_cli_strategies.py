@@ -12,12 +12,13 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from shieldwall import cli, data
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Certificates, Gaussian
+from shieldwall.smoothing.certificates import Certificates
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sample import NoiseStream
-from shieldwall.stages import compare_strategies
 from shieldwall.stages.common import load_members
+from shieldwall.stages.strategies import compare_strategies
 
 N0, N = 100, 1_000
 STRATEGIES = {"EBS-WE": "we", "EBS-MME": "mme", "EAS": "eas"}

@@ -11,10 +11,10 @@ from cli_tools import Outcome, Shieldwall, refused, rows, snapshot
 from typer.testing import CliRunner
 
 from shieldwall import cli, data
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian
-from shieldwall.stages import diagnose_run
 from shieldwall.stages.common import load_members
+from shieldwall.stages.diagnose import diagnose_run
 from shieldwall.theory import simulate
 from shieldwall.theory.conditions import eri_mme, eri_single, eri_weighted
 from shieldwall.theory.members import first_order, smoothed_eri, smoothed_first_order

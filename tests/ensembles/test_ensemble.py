@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import shieldwall as sw
-from shieldwall.ensembles import confidences, named
+from shieldwall.ensembles.ensemble import confidences
+from shieldwall.ensembles.votes import named
 
 
 def members(count: int, classes: int = 4) -> list[nn.Module]:

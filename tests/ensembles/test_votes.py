@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 
 from shieldwall import UserError
-from shieldwall.ensembles import max_margin, named, single, standard, weighted
-from shieldwall.ensembles.votes import pair_names, resolve
+from shieldwall.ensembles.votes import max_margin, named, pair_names, resolve, single, standard, weighted
 
 GRID = 64
 """Confidences are multiples of 1/64: sums and differences of them are exact in float32."""

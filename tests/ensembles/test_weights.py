@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall.data.dataset import ResidentSplit
-from shieldwall.ensembles import confidences as member_confidences
 from shieldwall.ensembles import votes, weights
+from shieldwall.ensembles.ensemble import confidences as member_confidences
 from shieldwall.ensembles.weights import (
     cache_confidences,
     compositions,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import shieldwall as sw
-from shieldwall.models import factory
+from shieldwall.models.registry import factory
 
 SHAPES = {
     "digits-cnn": (1, 8, 8),

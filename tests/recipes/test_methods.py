@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from shieldwall import recipes
-from shieldwall.recipes.methods import METHODS, SIGMAS
-from shieldwall.smoothing import Gaussian
-from shieldwall.training import build_objective
+from shieldwall.noise.distributions import Gaussian
+from shieldwall.recipes.methods import METHODS
+from shieldwall.training.registry import build_objective
+from shieldwall.vocabulary import SIGMAS
 
 ALL = [
     recipes.get(f"{family}-{sigma}")

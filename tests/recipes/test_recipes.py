@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from shieldwall import UserError, data, models, recipes
-from shieldwall.smoothing.noise import Gaussian, Laplace, Uniform
+from shieldwall import UserError, data, recipes
+from shieldwall.models.registry import factory
+from shieldwall.noise.distributions import Gaussian, Laplace, Uniform
 from shieldwall.stages.common import noise_of
-from shieldwall.training import build_objective
+from shieldwall.training.registry import build_objective
 
 
 @pytest.mark.parametrize("name", recipes.FAMILIES)
 def test_every_recipe_names_what_exists_and_reads_back(name: str, tmp_path: Path) -> None:
     for recipe in [recipes.get(name), *(recipes.get(f"{name}-{s}") for s in recipes.FAMILIES[name].sigmas)]:
         assert recipe.data in data.NAMES
-        assert callable(models.factory(recipe.model))
+        assert callable(factory(recipe.model))
         assert build_objective(recipe.objective, Gaussian(recipe.sigma))
         path = tmp_path / f"{recipe.name}.yaml"
         path.write_text(recipe.to_yaml())

@@ -135,8 +135,9 @@ def test_the_files_that_we_write(tmp_path: Path) -> None:
     """Written by the code that writes them, not by hand."""
     import torch
 
+    from shieldwall.noise.distributions import Uniform
     from shieldwall.results.certificates import CertificateFolder
-    from shieldwall.smoothing import Uniform, from_counts
+    from shieldwall.smoothing.certificates import from_counts
     from shieldwall.smoothing.confidence import Sequential
 
     noise = Uniform(0.5)

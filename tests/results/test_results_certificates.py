@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.results import certificates
 from shieldwall.results.certificates import HEADER, CertificateFolder
-from shieldwall.smoothing import Certificates, Gaussian, from_counts
+from shieldwall.smoothing.certificates import Certificates, from_counts
 
 VOTES = ["we", "mme"]
 SETTINGS = {"noise": "gaussian(0.1)", "seed": 7}

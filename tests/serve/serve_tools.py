@@ -17,10 +17,10 @@ from websockets.sync.client import ClientConnection, connect
 from shieldwall import recipes
 from shieldwall.data.dataset import ResidentSplit
 from shieldwall.ensembles.votes import named
-from shieldwall.models import build_members
+from shieldwall.models.registry import build_members
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.run import Run
 from shieldwall.serve import Offer, Served, address_of, listen, server_for
-from shieldwall.smoothing import Gaussian
 
 SHAPE = (1, 8, 8)
 SIGMA = 0.5

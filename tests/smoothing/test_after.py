@@ -12,9 +12,9 @@ from scipy.stats import binom
 from torch import Tensor
 
 import shieldwall as sw
+from shieldwall.noise.distributions import Gaussian, Laplace, Noise, Uniform
 from shieldwall.smoothing.after import after_smoothing
 from shieldwall.smoothing.confidence import Sequential
-from shieldwall.smoothing.noise import Gaussian, Laplace, Noise, Uniform
 
 SIGMA = 0.3
 NOISE = sw.Gaussian(SIGMA)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta, binom, binomtest
 
 from shieldwall import UserError
-from shieldwall.smoothing.bounds import (
+from shieldwall.binomial import (
     check_draws,
     clopper_pearson_lower,
     clopper_pearson_upper,

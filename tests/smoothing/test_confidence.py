@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multinomial
 
 from shieldwall import UserError
+from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper, randomized_lower
 from shieldwall.smoothing.betting import sequence_lower
-from shieldwall.smoothing.bounds import clopper_pearson_lower, clopper_pearson_upper, randomized_lower
 from shieldwall.smoothing.confidence import (
     Bound,
     OneSided,

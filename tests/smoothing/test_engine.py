@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall.errors import UserError
+from shieldwall.models.members import is_channels_last
 from shieldwall.smoothing.batch_size import default_batch_size
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.confidence import Bound, OneSided
 from shieldwall.smoothing.engine import Counted, Engine
-from shieldwall.smoothing.inputs import prefers_channels_last
 from shieldwall.smoothing.stopping import FixedDraws, Stopping
 
 CPU = torch.device("cpu")
@@ -245,8 +245,8 @@ def test_members_are_compiled_on_a_cpu_with_their_channels_last() -> None:
                    compile=compile)
         for compile in (True, False)
     )  # fmt: skip
-    assert prefers_channels_last(made.owners)
-    assert not prefers_channels_last([model])
+    assert is_channels_last(made.owners)
+    assert not is_channels_last([model])
     assert list(plain.owners) == [model]
     assert all(weight.equal(before[name]) for name, weight in model.state_dict().items())
 

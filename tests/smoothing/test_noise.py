@@ -13,7 +13,15 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from shieldwall import UserError
-from shieldwall.smoothing.noise import KINDS, Gaussian, Laplace, Noise, Uniform, named, standard_laplace
+from shieldwall.noise.distributions import (
+    KINDS,
+    Gaussian,
+    Laplace,
+    Noise,
+    Uniform,
+    noise_by_name,
+    standard_laplace,
+)
 
 Array = NDArray[np.float64]
 SCALE = 0.4
@@ -169,7 +177,7 @@ def test_draws_follow_the_distribution(noise: Noise) -> None:
     assert drawn.dtype == torch.float32
     values = drawn.double().flatten().numpy()
     ideal = distribution(noise)
-    sigma = named(str(noise).partition("(")[0], noise.sigma).sigma
+    sigma = noise_by_name(str(noise).partition("(")[0], noise.sigma).sigma
     assert sigma == pytest.approx(ideal.std(), rel=1e-12)
     assert stats.kstest(values, ideal.cdf).pvalue > 1e-7
     error = sigma / math.sqrt(len(values))
@@ -214,18 +222,18 @@ def test_defaults(noise: Noise) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_by_name_has_the_standard_deviation_asked_for(kind: str) -> None:
-    noise = named(kind, 0.25)
+    noise = noise_by_name(kind, 0.25)
     assert noise.sigma == pytest.approx(0.25, rel=1e-15)  # type: ignore[attr-defined]
     assert str(noise).startswith(f"{kind}(0.")
 
 
 def test_names() -> None:
-    assert named("gaussian", 0.25) == Gaussian(0.25)
-    assert str(named("gaussian", 0.25)) == "gaussian(0.25)"
+    assert noise_by_name("gaussian", 0.25) == Gaussian(0.25)
+    assert str(noise_by_name("gaussian", 0.25)) == "gaussian(0.25)"
     assert str(Uniform(0.433)) == "uniform(0.433)"
     assert str(Laplace(1 / 3)) == f"laplace({1 / 3!r})"
     with pytest.raises(UserError, match="no noise called 'laplas'; did you mean 'laplace'"):
-        named("laplas", 0.25)
+        noise_by_name("laplas", 0.25)
 
 
 @pytest.mark.parametrize("kind", [Gaussian, Uniform, Laplace])

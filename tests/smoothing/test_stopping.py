@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom, norm
 
 from shieldwall import UserError
-from shieldwall.smoothing.bounds import clopper_pearson_lower
+from shieldwall.binomial import clopper_pearson_lower
+from shieldwall.noise.distributions import Gaussian, Laplace, Noise, Uniform
 from shieldwall.smoothing.confidence import LAST_LOOK, OneSided, Sequential, TwoSided
-from shieldwall.smoothing.noise import Gaussian, Laplace, Noise, Uniform
 from shieldwall.smoothing.stopping import AtRadii, FixedDraws, Stopping, Within
 
 RADII = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]

@@ -15,9 +15,9 @@ from scipy.stats import binom
 
 import shieldwall as sw
 from shieldwall.ensembles.votes import named, pair_names
+from shieldwall.noise.distributions import Laplace, Noise, Uniform
 from shieldwall.report.strategies import Certified, Comparison, Pair, as_tsv, summary, summary_tables, table
 from shieldwall.smoothing.after import after_smoothing
-from shieldwall.smoothing.noise import Laplace, Noise, Uniform
 from shieldwall.smoothing.strategies import PairEstimates, compare_pair
 
 NOISE = sw.Gaussian(0.5)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shieldwall import UserError
-from shieldwall.smoothing import Gaussian
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.theory import conditions
 from shieldwall.theory.members import (
     FirstOrder,

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from torch import nn
 
 from shieldwall import UserError
-from shieldwall.smoothing import Gaussian
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.theory.proxies import noisy_confidences, proxies, roc
 from shieldwall.theory.statistical import mme_bound, we_bound
 

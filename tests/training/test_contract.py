@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import shieldwall as sw
-from shieldwall.training import Loss, Objective, build_objective
-from shieldwall.training.registry import OBJECTIVES
+from shieldwall.training.objective import Loss, Objective
+from shieldwall.training.registry import OBJECTIVES, build_objective
 
 TABLE: list[dict[str, Any]] = [
     {"name": "gaussian"},

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training.attack import smoothed_pgd
+from shieldwall.distributed import ProcessGroup
+from shieldwall.models.attack import smoothed_pgd
 from shieldwall.training.drt import DRT, gradient_diversity, mean_cosine, true_margin, valid_groups
-from shieldwall.training.parallel import World, on_share
+from shieldwall.training.parallel import on_share
 from shieldwall.training.smoothadv import SmoothAdv
 
 NOISE = sw.Gaussian(0.3)
@@ -165,7 +166,7 @@ def test_the_shares_of_several_processes_add_up_to_the_batch(points: str) -> Non
     objective = DRT(around_smoothadv(), 3.0, 0.7, points=points)
     whole = objective(members, x, y, torch.Generator().manual_seed(1)).total
     total = torch.zeros(())
-    for share in (World(rank, 5).share(len(x)) for rank in range(5)):
+    for share in (ProcessGroup(rank, 5).share(len(x)) for rank in range(5)):
         part = on_share(objective, share)
         loss = part(members, x[share.rows], y[share.rows], torch.Generator().manual_seed(1))
         total = total + share.count / share.total * loss.total

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training import build_objective
+from shieldwall.training.registry import build_objective
 
 X = torch.rand(5, 1, 4, 4, generator=torch.Generator().manual_seed(1))
 Y = torch.tensor([0, 1, 2, 0, 1])

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 import shieldwall as sw
 from shieldwall import recipes
 from shieldwall.files import load_tensors, save_tensors
-from shieldwall.models import build_members
-from shieldwall.training import Loss, Objective
+from shieldwall.models.registry import build_members
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.loop import Record
+from shieldwall.training.objective import Loss, Objective
 
 OBJECTIVE = sw.GaussianAugmentation(sw.Gaussian(0.25))
 SCHEDULE = sw.Schedule(epochs=3, batch_size=100, lr=0.1, decay_every=2)

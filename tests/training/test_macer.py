@@ -10,7 +10,7 @@ from scipy.special import ndtri, softmax
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.smoothing.noise import Noise
+from shieldwall.noise.distributions import Noise
 from shieldwall.training.macer import MACER
 
 SIGMA = 0.5
@@ -27,7 +27,7 @@ class Preset(nn.Module):
         return self.logits
 
 
-def run(objective: MACER, logits: ArrayLike, y: Sequence[int]) -> tuple[sw.training.Loss, Tensor]:
+def run(objective: MACER, logits: ArrayLike, y: Sequence[int]) -> tuple[sw.Loss, Tensor]:
     """The loss and its gradient at preset logits (k * B, K)."""
     member = Preset(logits)
     loss = objective([member], torch.zeros(len(y), 1, 2, 2), torch.tensor(y), torch.Generator())

@@ -25,12 +25,13 @@ from torch import Tensor, nn
 import shieldwall as sw
 from shieldwall import recipes
 from shieldwall.data.dataset import ResidentSplit
+from shieldwall.distributed import TORCHRUN, ProcessGroup
 from shieldwall.files import load_tensors
-from shieldwall.models import build_members
-from shieldwall.training import build_objective
+from shieldwall.models.registry import build_members
 from shieldwall.training.loop import Record, train
 from shieldwall.training.objective import Loss, NoisyBatch, Objective
-from shieldwall.training.parallel import TORCHRUN, World, on_share
+from shieldwall.training.parallel import on_share
+from shieldwall.training.registry import build_objective
 
 SECONDS = 120
 """No process of a test lives longer."""
@@ -61,7 +62,7 @@ def state(members: Sequence[nn.Module]) -> Tensor:
     return torch.cat([value.double().flatten() for one in members for value in one.state_dict().values()])
 
 
-def trained(row: str, images: int, schedule: sw.Schedule, world: World) -> tuple[list[Record], Tensor]:
+def trained(row: str, images: int, schedule: sw.Schedule, world: ProcessGroup) -> tuple[list[Record], Tensor]:
     members = build_members("digits-cnn", 3, 10, (1, 8, 8), world.rank)  # all start from the first's weights
     objective = build_objective(ROWS[row], NOISE)
     records = train(members, first_images(images), objective, schedule=schedule, world=world)
@@ -83,7 +84,7 @@ def with_batch_norm(rank: int) -> list[nn.Module]:
     return [nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 10))]
 
 
-def normed(world: World, checkpoint: Path, kept: Path | None = None) -> tuple[list[Record], Tensor]:
+def normed(world: ProcessGroup, checkpoint: Path, kept: Path | None = None) -> tuple[list[Record], Tensor]:
     """The attack of SmoothAdv sees the running statistics, and so the losses do. `kept` is a copy of the
     checkpoint after the first epoch."""
     members = with_batch_norm(world.rank)
@@ -106,7 +107,7 @@ class Broken(Objective):
     def __call__(
         self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Loss:
-        if World.from_environment().rank == 1:
+        if ProcessGroup.from_environment().rank == 1:
             raise ZeroDivisionError
         return Loss(members[0](x).square().mean(), {})
 
@@ -118,15 +119,15 @@ class Diverging(Objective):
         self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Loss:
         value = members[0](x).square().mean()
-        return Loss(value, {"odd": value.detach() / int(World.from_environment().is_first)})
+        return Loss(value, {"odd": value.detach() / int(ProcessGroup.from_environment().is_main)})
 
 
 def work(folder: Path) -> None:
     """What each of the processes does, one thing after the other."""
-    world = World.from_environment()
+    world = ProcessGroup.from_environment()
     torch.set_num_threads(1)
     found: dict[str, Any] = {}
-    with world.joined(torch.device("cpu")):
+    with world.connected(torch.device("cpu")):
         for row in ROWS:
             found[row] = trained(row, 130, SCHEDULE, world)
         with double_precision():
@@ -210,7 +211,7 @@ def close(records: list[Record], others: list[Record]) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_two_processes_train_as_one_does(row: str, found: list[dict[str, Any]]) -> None:
-    records, weights = trained(row, 130, SCHEDULE, World())
+    records, weights = trained(row, 130, SCHEDULE, ProcessGroup())
     for rank in (0, 1):
         theirs, their_weights = found[rank][row]
         close(theirs, records)
@@ -220,14 +221,14 @@ def test_two_processes_train_as_one_does(row: str, found: list[dict[str, Any]]) 
 
 def test_they_differ_by_rounding_alone(found: list[dict[str, Any]]) -> None:
     with double_precision():
-        records, weights = trained("drt", 130, SCHEDULE, World())
+        records, weights = trained("drt", 130, SCHEDULE, ProcessGroup())
     theirs, their_weights = found[0]["exact"]
     assert [one["loss"] for one in theirs] == pytest.approx([one["loss"] for one in records], rel=1e-12)
     assert torch.allclose(their_weights, weights, rtol=1e-11, atol=1e-12)
 
 
 def test_a_batch_may_be_smaller_than_the_world(found: list[dict[str, Any]]) -> None:
-    records, weights = trained("drt", 5, TINY, World())  # the last of three batches has one image
+    records, weights = trained("drt", 5, TINY, ProcessGroup())  # the last of three batches has one image
     close(found[0]["tiny"][0], records)
     assert found[0]["tiny"][1].equal(found[1]["tiny"][1])
     assert torch.allclose(found[0]["tiny"][1], weights, rtol=1e-4, atol=1e-5)
@@ -325,13 +326,13 @@ def test_a_mistake_is_told_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("total", [1, 2, 3, 4, 5, 63, 64])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
 def test_shares_are_even_and_cover_the_batch(total: int, size: int) -> None:
-    shares = [World(rank, size).share(total) for rank in range(size)]
-    rows = [row for share in shares if not share.idle for row in range(total)[share.rows]]
+    shares = [ProcessGroup(rank, size).share(total) for rank in range(size)]
+    rows = [row for share in shares if not share.is_padding for row in range(total)[share.rows]]
     assert rows == list(range(total))
-    counted = [share.counted for share in shares]
+    counted = [share.num_rows for share in shares]
     assert sum(counted) == total
     assert max(counted) - min(counted) <= 1
-    assert all(share.rows == slice(0, 1) for share in shares if share.idle)
+    assert all(share.rows == slice(0, 1) for share in shares if share.is_padding)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
@@ -349,13 +350,13 @@ def test_processes_draw_the_rows_of_one_draw(size: int) -> None:
     x, y = torch.rand(5, 1, 4, 4), torch.arange(5)
     whole = Drawing()([], x, y, torch.Generator().manual_seed(0)).terms["noise"]
     for rank in range(size):
-        share, source = World(rank, size).share(5), torch.Generator().manual_seed(0)
+        share, source = ProcessGroup(rank, size).share(5), torch.Generator().manual_seed(0)
         found = on_share(Drawing(), share)([], x[share.rows], y[share.rows], source)
         assert found.terms["noise"].equal(whole[:, share.rows])
 
 
 def test_noise_for_other_than_whole_copies_is_refused() -> None:
-    objective = on_share(build_objective({"name": "gaussian"}, NOISE), World(0, 2).share(8))
+    objective = on_share(build_objective({"name": "gaussian"}, NOISE), ProcessGroup(0, 2).share(8))
     assert isinstance(objective, sw.GaussianAugmentation)
     with pytest.raises(sw.UserError, match=r"whole copies of their 4 images; asked for: \(2, 4, 3\)"):
         objective.noise.sample((2, 4, 3), torch.Generator())
@@ -364,12 +365,12 @@ def test_noise_for_other_than_whole_copies_is_refused() -> None:
 def test_a_plain_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TORCHRUN:
         monkeypatch.delenv(name, raising=False)
-    assert World.from_environment() == World()
+    assert ProcessGroup.from_environment() == ProcessGroup()
     monkeypatch.setenv("RANK", "1")
-    assert World.from_environment() == World()
+    assert ProcessGroup.from_environment() == ProcessGroup()
     for name, value in zip(TORCHRUN, ("5", "1", "8", "127.0.0.1", "29500"), strict=True):
         monkeypatch.setenv(name, value)
-    assert World.from_environment() == World(rank=5, size=8, local_rank=1)
+    assert ProcessGroup.from_environment() == ProcessGroup(rank=5, size=8, local_rank=1)
 
 
 if __name__ == "__main__":

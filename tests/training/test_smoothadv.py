@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training.attack import project, smoothed_loss, smoothed_pgd
+from shieldwall.models.attack import project, smoothed_loss, smoothed_pgd
 from shieldwall.training.objective import NoisyBatch
 from shieldwall.training.smoothadv import SmoothAdv
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall.errors import UserError
-from shieldwall.training import DRT
+from shieldwall.training.drt import DRT
 from shieldwall.training.loop import check_alive
 from shieldwall.training.objective import Loss, Objective
 from shieldwall.training.step import Step

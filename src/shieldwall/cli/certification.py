@@ -59,7 +59,7 @@ def certify_command(
     next input and gives the same bytes as an uninterrupted run, but for the time column. What each
     option does to the guarantee: docs/certification.md.
     """
-    from shieldwall.stages import certify_run
+    from shieldwall.stages.certify import certify_run
 
     done = certify_run(
         run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
@@ -91,7 +91,7 @@ def predict_command(
 
     Example: `shieldwall predict runs/demo --index 0,1,2 --vote mme`
     """
-    from shieldwall.stages import predict_run
+    from shieldwall.stages.predict import predict_run
 
     try:
         indices = [int(part) for part in index.split(",") if part.strip()]

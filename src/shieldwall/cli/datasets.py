@@ -31,8 +31,8 @@ def data_fetch(
     from_url: Annotated[str | None, typer.Option(help="Another source of the same files.")] = None,
 ) -> None:
     """Download a data set, checked against its published checksums; called again, it resumes."""
+    from shieldwall.console import file_bars
     from shieldwall.data import fetch
-    from shieldwall.progress import file_bars
 
     with file_bars(console) as show:
         folder = fetch(name, data_dir, from_url, show)

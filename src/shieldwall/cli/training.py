@@ -37,7 +37,7 @@ def train_command(
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
-    from shieldwall.stages import train_run
+    from shieldwall.stages.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
     if seed is not None:
@@ -66,7 +66,7 @@ def weigh_command(
     The run must have been trained with `--set hold_out=10` or so. Members run once; certification then
     has one more vote, `we-sween` or `we-grid`.
     """
-    from shieldwall.stages import weigh_run
+    from shieldwall.stages.weigh import weigh_run
 
     table = Table("weights", "", "held-out accuracy under noise", box=None, header_style="bold")
     found = weigh_run(run, method, copies=copies, data_dir=data_dir, device=device)

@@ -13,7 +13,7 @@ from shieldwall.data.checks import check_split
 from shieldwall.data.crops import SIDE
 from shieldwall.data.dataset import Augmentation, Dataset, ResidentSplit
 from shieldwall.data.locate import NAMES, Found, locate, roots
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 
 Raw = tuple[Tensor, Tensor]
 
@@ -47,14 +47,14 @@ def outline(name: str) -> Outline:
     ImageNet's class names are those of its folders; here they are the numbers 0 to 999.
     """
     if name not in _OUTLINES:
-        raise unknown("data set", name, _OUTLINES)
+        raise unknown_name("data set", name, _OUTLINES)
     return _OUTLINES[name]
 
 
 def load(name: str, data_dir: Path | str | None = None) -> Dataset:
     """The data set `name`, from the first place that holds it."""
     if name not in NAMES:
-        raise unknown("data set", name, NAMES)
+        raise unknown_name("data set", name, NAMES)
     if name == "digits":
         return _resident(Found(name, Path("digits"), {}))
     found = locate(name, data_dir)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shieldwall.data.download import Progress, download
 from shieldwall.data.locate import IMAGENET_ADVICE, LAYOUTS, NAMES, roots
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def fetch(
     source. `on_progress` is given a file's name, the bytes there and the bytes in all (0: unknown).
     """
     if name not in NAMES:
-        raise unknown("data set", name, NAMES)
+        raise unknown_name("data set", name, NAMES)
     if name == "digits":
         raise UserError("digits comes with scikit-learn: there is nothing to fetch")
     if name == "imagenet":

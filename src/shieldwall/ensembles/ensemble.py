@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from shieldwall.ensembles import votes
 from shieldwall.errors import UserError
-from shieldwall.models.checks import listed
+from shieldwall.models.members import as_member_list
 
 
 def confidences(members: Iterable[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ class Ensemble(nn.Module, ABC):
 
     def __init__(self, members: Iterable[nn.Module]) -> None:
         super().__init__()
-        self.members = nn.ModuleList(listed(members))
+        self.members = nn.ModuleList(as_member_list(members))
         if not self.members:
             raise UserError("an ensemble needs at least one member; none was given")
 

@@ -13,7 +13,8 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.vocabulary import MME, WE, member_vote
 
 
 def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -82,9 +83,9 @@ def named(name: str, num_members: int, weights: Sequence[float] | None = None) -
     Of two members a < b alone, `mme-a-b` is the max-margin vote, and `agree-a-b` is their common class
     or nobody's.
     """
-    if name == "we":
+    if name == WE:
         return Vote(name, weighted if weights is None else WeightedBy(checked_weights(weights, num_members)))
-    if name == "mme":
+    if name == MME:
         return Vote(name, max_margin)
     if match := re.fullmatch(r"member-([1-9][0-9]*)", name):
         member = int(match[1]) - 1
@@ -96,12 +97,12 @@ def named(name: str, num_members: int, weights: Sequence[float] | None = None) -
             pair = slice(first, second + 1, second - first)
             among = max_margin if match[1] == "mme" else agreement
             return Vote(name, lambda confidences: among(confidences[pair]), among is agreement)
-    raise unknown("vote", name, standard_names(num_members) + pair_names(num_members))
+    raise unknown_name("vote", name, standard_names(num_members) + pair_names(num_members))
 
 
 def standard_names(num_members: int) -> list[str]:
     """Every single member, then WE and MME: the rows of a certification table."""
-    return [*(f"member-{k + 1}" for k in range(num_members)), "we", "mme"]
+    return [*(member_vote(k + 1) for k in range(num_members)), WE, MME]
 
 
 def pair_names(num_members: int) -> list[str]:

@@ -20,8 +20,8 @@ from shieldwall import seeds
 from shieldwall.data.dataset import Split
 from shieldwall.ensembles.ensemble import confidences as member_confidences
 from shieldwall.errors import UserError
-from shieldwall.smoothing.inputs import device_of, evaluating
-from shieldwall.smoothing.noise import Noise
+from shieldwall.models.members import infer_device, inference
+from shieldwall.noise.distributions import Noise
 
 MAX_POINTS = 1_000_000
 """Grid points beyond which a search is refused."""
@@ -64,7 +64,7 @@ def cache_confidences(
         raise UserError(f"{len(images)} images need one label each, and one image at least; given: {given}")
     if copies < 1 or batch_size < 1:
         raise UserError(f"copies and batch_size must be at least 1; given: {copies}, {batch_size}")
-    where = device_of(members, labels, device)
+    where = infer_device(members, labels, device)
     parts = []
     for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
         x = images.images(rows) if isinstance(images, Split) else images[rows.to(images.device)]
@@ -73,7 +73,7 @@ def cache_confidences(
             for index in rows.tolist()
         ]
         noisy = (x.to(where)[:, None] + torch.stack(drawn)).flatten(0, 1)
-        with evaluating(members):
+        with inference(members):
             parts.append(member_confidences(members, noisy).cpu())
     # Joined outside of inference mode: what was made inside cannot take part in learning.
     return CachedConfidences(torch.cat(parts, dim=1), labels.cpu().repeat_interleave(copies))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.files import disk_errors, write_atomic
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def folder(name: str) -> Path:
     if not known:
         raise UserError(f"no pretrained ensemble called {name!r}: this copy of shieldwall comes without any")
     if name not in known:
-        raise unknown("pretrained ensemble", name, known)
+        raise unknown_name("pretrained ensemble", name, known)
     for file, wanted in known[name].items():
         path = HERE / name / file
         if not path.is_file() or _sha256(path) != wanted:

@@ -4,12 +4,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from shieldwall.errors import UserError, unknown
-from shieldwall.recipes import imagenet
-from shieldwall.recipes.cifar10 import CIFAR10
-from shieldwall.recipes.digits import DIGITS, smoke
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.recipes.methods import Family
-from shieldwall.recipes.mnist import FASHION, MNIST
+from shieldwall.recipes.numbers import CIFAR10, DIGITS, FASHION, IMAGENET, IMAGENET_METHODS, MNIST, smoke
 from shieldwall.recipes.recipe import Certification, Recipe, difference, from_file, from_mapping, override
 
 __all__ = [
@@ -32,7 +29,7 @@ FAMILIES: dict[str, Family] = {
         *MNIST.families(),
         *FASHION.families(),
         *CIFAR10.families(),
-        *imagenet.IMAGENET.families(imagenet.METHODS),
+        *IMAGENET.families(IMAGENET_METHODS),
     ]
 }
 
@@ -50,4 +47,4 @@ def get(name: str) -> Recipe:
     names = [*FAMILIES, *at_sigma]
     if not get_close_matches(name, names, cutoff=0.5):  # or the error would name them all
         raise UserError(f"no recipe called {name!r}; `shieldwall recipes` lists them")
-    raise unknown("recipe", name, names)
+    raise unknown_name("recipe", name, names)

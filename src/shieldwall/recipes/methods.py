@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from shieldwall.recipes.recipe import Recipe
+from shieldwall.vocabulary import SIGMAS
 
-SIGMAS = (0.25, 0.5, 1.0)
 Numbers = Mapping[str, Any]
 """Options by name; a tuple holds one value for each of SIGMAS."""
 
@@ -28,7 +28,7 @@ class Family(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bench:
+class Benchmark:
     """A data set to run the methods on."""
 
     plain: Recipe
@@ -65,7 +65,7 @@ class Bench:
         return [family(method) for method in methods or METHODS]
 
 
-Description = Callable[[Bench, float], dict[str, Any]]
+Description = Callable[[Benchmark, float], dict[str, Any]]
 """(bench, sigma) -> the objective's name and options."""
 
 
@@ -77,7 +77,7 @@ def single(name: str, **defaults: Any) -> Description:
 def drt(base: Description, rhos: str = "drt", **fixed: Any) -> Description:
     """DRT around a method, with the weights that the bench gives for `rhos`."""
 
-    def describe(bench: Bench, sigma: float) -> dict[str, Any]:
+    def describe(bench: Benchmark, sigma: float) -> dict[str, Any]:
         return {"name": "drt", "base": base(bench, sigma), **bench.at(sigma, rhos), **fixed}
 
     return describe

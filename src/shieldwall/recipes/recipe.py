@@ -1,15 +1,56 @@
 """A recipe: a named, complete, validated description of an experiment."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from shieldwall.coercion import build
-from shieldwall.errors import UserError, unknown
-from shieldwall.training.schedule import Schedule
+from shieldwall.binomial import check_draws
+from shieldwall.errors import UserError, check_int, check_number, unknown_name
+from shieldwall.recipes.fields import build
+from shieldwall.vocabulary import NOISES
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """SGD with momentum; the learning rate is multiplied by `decay` every `decay_every` epochs."""
+
+    epochs: int = 90
+    batch_size: int = 256
+    """Images per step, before noisy copies are made of them."""
+    lr: float = 0.01
+    """The learning rate of the first epoch."""
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    """The L2 penalty on all parameters."""
+    decay_every: int = 30
+    decay: float = 0.1
+    clip: float | None = None
+    """The most that the L2 norm of a member's gradient may be: a longer one is shortened to it."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "decay_every"):
+            check_int(f"schedule.{name}", getattr(self, name))
+        for name in ("lr", "decay", "momentum", "weight_decay"):
+            check_number(f"schedule.{name}", getattr(self, name))
+        for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise UserError(f"schedule.{name} must be positive; given: {getattr(self, name)}")
+        if self.clip is not None and not 0 < self.clip < float("inf"):
+            raise UserError(f"schedule.clip must be positive, or null for none; given: {self.clip}")
+        if not 0 <= self.momentum < 1:
+            raise UserError(f"schedule.momentum must lie in [0, 1); given: {self.momentum}")
+        if not 0 <= self.weight_decay < float("inf"):
+            raise UserError(f"schedule.weight_decay must not be negative; given: {self.weight_decay}")
+
+    def lr_at(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 0."""
+        return self.lr * self.decay ** (epoch // self.decay_every)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
 
 
 @dataclass(frozen=True)
@@ -25,8 +66,6 @@ class Certification:
     """At most so many of them."""
 
     def __post_init__(self) -> None:
-        from shieldwall.smoothing.bounds import check_draws
-
         check_draws(self.n0, self.n, self.alpha)
         if self.every < 1:
             raise UserError(f"certification.every must be at least 1; given: {self.every}")
@@ -55,11 +94,10 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from shieldwall.smoothing.noise import named
-
         if not 0 < self.sigma < float("inf"):
             raise UserError(f"sigma must be a positive number; given: {self.sigma}")
-        named(self.noise, self.sigma)
+        if self.noise not in NOISES:
+            raise unknown_name("noise", self.noise, NOISES)
         if self.hold_out < 0 or self.hold_out == 1:
             raise UserError(f"hold_out must be 0 for none, or at least 2; given: {self.hold_out}")
         if self.members < 1:
@@ -102,7 +140,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
             part = part.get(step) if isinstance(part, dict) else None
         free = outer[:1] == ["objective"]  # its keys depend on the method, which checks them itself
         if not isinstance(part, dict) or (last not in part and not free):
-            raise unknown("recipe key", key.strip(), _dotted(asdict(recipe)))
+            raise unknown_name("recipe key", key.strip(), _dotted(asdict(recipe)))
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:

@@ -45,7 +45,7 @@ class Interval(NamedTuple):
 def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:
     """The exact interval of each proportion successes / trials."""
     # Here, not at the top: its package imports torch, and a plain report needs no interval.
-    from shieldwall.smoothing.bounds import clopper_pearson_lower, clopper_pearson_upper
+    from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 
     tail = (1 - level) / 2
     return Interval(

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shieldwall.errors import UserError
+from shieldwall.vocabulary import ABSTAIN, NOISES, NORMS
 
-ABSTAIN = -1
 COLUMNS = ("idx", "label", "predict", "radius", "correct")
-NORMS = ("l1", "l2", "linf")
 USUAL_NORM = "l2"
 """The norm of a file that does not say: what other tools certify."""
 
 _CALL = re.compile(r"([^()]+)\((.+)\)")
-_DEVIATIONS = {"gaussian": 1.0, "exact-gaussian": 1.0, "uniform": 1 / math.sqrt(3), "laplace": math.sqrt(2)}
+_DEVIATIONS = NOISES | {"exact-gaussian": 1.0}
 """The standard deviation of each kind of noise whose argument is 1."""
 _HARMED_BY_A_CUT = {*COLUMNS, "noise", "bound", "n", "alpha", "norm", "precision"} - {"correct"}
 

@@ -5,7 +5,6 @@ results/digits.tar.xz                   digits member 1    of a packed run: the 
 other/sigma_0.25                        sigma_0.25         on its own: the file's name
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,21 +14,15 @@ import yaml
 
 from shieldwall.errors import UserError
 from shieldwall.results.packed import is_packed, unpacked
+from shieldwall.vocabulary import is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
-_MEMBER = re.compile(r"member-(\d+)")
-_ENSEMBLES = {"we": "WE", "mme": "MME", "eas": "EAS"}
 
 
 class Name(NamedTuple):
     title: str
     run: str
     vote: str
-
-
-def is_member(vote: str) -> bool:
-    """Whether a vote is a single member of an ensemble."""
-    return _MEMBER.fullmatch(vote) is not None
 
 
 def log_files(path: Path) -> list[Path]:
@@ -56,12 +49,12 @@ def log_files(path: Path) -> list[Path]:
 def name_of(path: Path, vote: str | None) -> Name:
     """What a log is called; `vote` is what the file itself says, for a file that is not called by a vote."""
     stem = _stem(path)
-    vote = stem if _is_vote(stem) else vote or stem
+    vote = stem if is_standard_vote(stem) else vote or stem
     folder = _run_folder(path)
     if folder is None:
         return Name(stem, stem, vote)
     run = _recipe_name(folder)
-    return Name(f"{run} {_spoken(stem)}", run, vote)
+    return Name(f"{run} {vote_title(stem)}", run, vote)
 
 
 def runs_told_apart(logs: Sequence[tuple[str, Path]]) -> list[str]:
@@ -75,14 +68,7 @@ def runs_told_apart(logs: Sequence[tuple[str, Path]]) -> list[str]:
 
 
 def _logs_in(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.tsv"), key=_order)
-
-
-def _order(path: Path) -> tuple[int, int, str]:
-    stem = _stem(path)
-    if member := _MEMBER.fullmatch(stem):
-        return 0, int(member[1]), stem
-    return 1, [*_ENSEMBLES, stem].index(stem), stem
+    return sorted(folder.glob("*.tsv"), key=lambda path: vote_order(_stem(path)))
 
 
 def _stem(path: Path) -> str:
@@ -90,21 +76,12 @@ def _stem(path: Path) -> str:
     return path.name.removesuffix(".tsv")
 
 
-def _is_vote(stem: str) -> bool:
-    return stem in _ENSEMBLES or is_member(stem)
-
-
-def _spoken(stem: str) -> str:
-    member = _MEMBER.fullmatch(stem)
-    return f"member {member[1]}" if member else _ENSEMBLES.get(stem, stem)
-
-
 def _run_folder(path: Path) -> Path | None:
     """The run that a log is of, or None where it stands alone."""
     folder = path.parent.resolve()
     if folder.name == FOLDER or (folder.parent / "recipe.yaml").is_file():
         return folder.parent
-    return folder if _is_vote(_stem(path)) else None
+    return folder if is_standard_vote(_stem(path)) else None
 
 
 def _home(path: Path) -> Path:

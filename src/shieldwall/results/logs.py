@@ -8,10 +8,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shieldwall.results.log_file import ABSTAIN, USUAL_NORM, read_rows
-from shieldwall.results.log_names import is_member, log_files, name_of, runs_told_apart
-
-__all__ = ["ABSTAIN", "Log", "read_log", "read_logs"]
+from shieldwall.results.log_file import USUAL_NORM, read_rows
+from shieldwall.results.log_names import log_files, name_of, runs_told_apart
+from shieldwall.vocabulary import is_member
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.results.logs import ABSTAIN, Log
+from shieldwall.results.logs import Log
+from shieldwall.vocabulary import ABSTAIN
 
 Floats = NDArray[np.float64]
 _LEAST_RADII, _MOST_RADII = 5, 11

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from shieldwall.recipes import Recipe
 
 _FILE = Path(__file__).with_name("paper.csv")
-SIGMAS = (0.25, 0.5, 1.0)
-"""Those that the paper takes the best of, on every data set."""
 _TUNED_WEIGHTS = ("tab:learn-weights-mnist", "tab:learn-weights-cifar")
 
 

@@ -14,15 +14,16 @@ from torch import nn
 from shieldwall import data
 from shieldwall.data import Dataset, Split
 from shieldwall.data.dataset import ResidentSplit
+from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import Vote, named, standard
 from shieldwall.errors import UserError
+from shieldwall.models.members import inference
+from shieldwall.noise.distributions import Noise
 from shieldwall.results.run import Run
 from shieldwall.smoothing.batch_size import default_batch_size
 from shieldwall.smoothing.classify import by_votes
-from shieldwall.smoothing.inputs import evaluating
-from shieldwall.smoothing.noise import Noise
-from shieldwall.stages.certify import AFTER_SMOOTHING
-from shieldwall.stages.common import choose_device, load_members, noise_of
+from shieldwall.stages.common import load_members, noise_of
+from shieldwall.vocabulary import EAS
 
 BATCH_SECONDS = 0.015
 """About how long one batch may take: visitors wait for each other's."""
@@ -70,7 +71,7 @@ def offer(paths: Sequence[Path], data_dir: Path | None = None, device: str | Non
                 f"one page serves one data set: {runs[0].path} is on {runs[0].recipe.data}, "
                 f"{run.path} on {run.recipe.data}; serve them on two ports"
             )
-    where = choose_device(device)
+    where = resolve_device(device)
     dataset = _dataset(runs[0].recipe.data, data_dir)
     families = _families(runs)
     served = [_served(run, family, dataset, where) for run, family in zip(runs, families, strict=True)]
@@ -116,7 +117,7 @@ def _served(run: Run, family: str, dataset: Dataset, device: torch.device) -> Se
 
 def _votes(count: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
     *alone, weighted, max_margin = standard(count)
-    together = {"we": [weighted], "mme": [max_margin], AFTER_SMOOTHING: alone} if count > 1 else {}
+    together = {"we": [weighted], "mme": [max_margin], EAS: alone} if count > 1 else {}
     by_method = {f"we-{method}": named("we", count, weights) for method, weights in tuned.items()}
     return {
         **together,
@@ -132,7 +133,7 @@ def _batch_size(
     classify = by_votes(members, votes)
     most = default_batch_size(device, shape, draws=100_000)
     size = min(SMALLEST_BATCH, most)
-    with evaluating(members):
+    with inference(members):
         classify(torch.zeros((size, *shape), device=device))
         while 2 * size <= most:
             began = time.perf_counter()

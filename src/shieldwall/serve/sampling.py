@@ -23,20 +23,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.errors import UserError
+from shieldwall.models.members import inference
 from shieldwall.serve.runs import Served
 from shieldwall.smoothing.after import after_smoothing
 from shieldwall.smoothing.ball import Ball
 from shieldwall.smoothing.batch import Batch, InProgress
-from shieldwall.smoothing.bounds import check_draws, clopper_pearson_lower
 from shieldwall.smoothing.build import engine_for
-from shieldwall.smoothing.certificates import ABSTAIN, Certificates, from_counts
+from shieldwall.smoothing.certificates import Certificates, from_counts
 from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
-from shieldwall.smoothing.inputs import evaluating
 from shieldwall.smoothing.precision import arithmetic
 from shieldwall.smoothing.sample import NoiseStream
 from shieldwall.smoothing.stopping import FixedDraws
-from shieldwall.stages.certify import AFTER_SMOOTHING
+from shieldwall.vocabulary import ABSTAIN, EAS
 
 TURN_SECONDS = 0.025
 """How long one visitor's turn may take; a batch begun is finished."""
@@ -69,7 +69,7 @@ class Sampling:
         self._share = LAST_LOOK / len(counted)
         check_draws(run.n0, n, run.alpha, share=self._share)
         self.run, self.n, self.bound = run, n, Sequential(n)
-        self.is_by_member = vote == AFTER_SMOOTHING
+        self.is_by_member = vote == EAS
         shape = tuple(image.shape)
         self._engine = engine_for(
             run.members, counted, run.noise, run.n0, FixedDraws(n, self.bound),
@@ -92,7 +92,7 @@ class Sampling:
         """The first noisy images (count, C, H, W) of the sequence, and the votes on each."""
         pieces = [self.run.noise.perturb(self._one.image, piece) for piece in self._stream().take(count)]
         noisy = torch.cat(pieces)
-        with evaluating(self._engine.owners), arithmetic(self._engine.precision):
+        with inference(self._engine.owners), arithmetic(self._engine.precision):
             labels, _ = self._engine.classify(noisy)
         return noisy.cpu(), labels.T.tolist()
 

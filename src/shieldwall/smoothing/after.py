@@ -39,13 +39,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shieldwall import binomial
 from shieldwall.errors import UserError
-from shieldwall.smoothing import bounds
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.ball import Ball
 from shieldwall.smoothing.certificates import Certificates, certified
 from shieldwall.smoothing.confidence import Sequential
 from shieldwall.smoothing.counts import whole_counts
-from shieldwall.smoothing.noise import Noise
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def after_smoothing(
     of the rule that stopped them. The other options are those of `from_counts`. In the certificates, counts
     are (M, N, K); p_lower bounds A, and p_upper B.
     """
-    bounds.check_alpha(alpha)
+    binomial.check_alpha(alpha)
     selection, counts = whole_counts("selection", selection), whole_counts("counts", counts)
     _check_counts(selection, counts)
     if two_sided and sequential:
@@ -100,13 +100,13 @@ def _bounds(
     n = counts.sum(-1)
     wins = np.take_along_axis(counts, chosen[:, None, None], axis=-1)[..., 0]
     alpha_lower = alpha / (2 * num_members if two_sided else num_members)
-    lower_bound = sequential.lower if sequential else bounds.clopper_pearson_lower
+    lower_bound = sequential.lower if sequential else binomial.clopper_pearson_lower
     lower = lower_bound(wins, n, alpha_lower)
     upper = 1.0 - lower
     if two_sided:
         is_other = np.arange(num_classes) != chosen[:, None]
         best_other = np.where(is_other[:, None], counts, 0).max(-1)
-        upper = np.minimum(upper, bounds.clopper_pearson_upper(best_other, n, alpha / 2))
+        upper = np.minimum(upper, binomial.clopper_pearson_upper(best_other, n, alpha / 2))
     return lower.max(-1), upper.max(-1)
 
 

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise, check_noise
-from shieldwall.smoothing.norms import NORMS, in_norm
+from shieldwall.noise.distributions import Noise, check_noise
+from shieldwall.smoothing.norms import in_norm
+from shieldwall.vocabulary import NORMS
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from shieldwall.smoothing.inputs import evaluating, prefers_channels_last
+from shieldwall.models.members import inference, is_channels_last
 from shieldwall.smoothing.precision import DTYPES, arithmetic
 from shieldwall.smoothing.sample import NoiseStream
 
@@ -62,7 +62,7 @@ class Batch:
         engine = self._engine
         self.size = size
         self.rows = 0
-        channels_last = len(engine.shape) == 3 and prefers_channels_last(engine.owners)
+        channels_last = len(engine.shape) == 3 and is_channels_last(engine.owners)
         self._noisy = torch.zeros(
             (size, *engine.shape),
             dtype=DTYPES[engine.precision],
@@ -85,7 +85,7 @@ class Batch:
 
     def count(self) -> None:
         """Classify the batch and add up who won; rows that were not filled are counted for no input."""
-        with evaluating(self._engine.owners), arithmetic(self._engine.precision):
+        with inference(self._engine.owners), arithmetic(self._engine.precision):
             labels, num_classes = self._engine.classify(self._noisy)
         kinds = num_classes + 2  # each class, nobody, not a number
         if self._counts is None:

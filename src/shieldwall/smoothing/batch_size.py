@@ -35,10 +35,3 @@ def that_fits(size: int, classify_rows: Callable[[int], object]) -> int:
     reserved = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
     free = torch.cuda.mem_get_info()[0] + reserved
     return max(1, min(size, int(SHARE * free / max(1.0, per_row))))
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether there was not enough memory, on an accelerator or on the host."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return "can't allocate memory" in str(error)

@@ -6,16 +6,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from shieldwall.arguments import check_whole
+from shieldwall.devices import is_out_of_memory
 from shieldwall.ensembles.votes import Vote
-from shieldwall.errors import UserError
-from shieldwall.models import place
-from shieldwall.models.checks import check_model
-from shieldwall.smoothing.batch_size import default_batch_size, is_out_of_memory, that_fits
+from shieldwall.errors import UserError, check_int
+from shieldwall.models.members import check_model, inference, model_errors, to_device
+from shieldwall.noise.distributions import Noise
+from shieldwall.smoothing.batch_size import default_batch_size, that_fits
 from shieldwall.smoothing.classify import Classify, by_argmax, by_votes
 from shieldwall.smoothing.engine import Engine
-from shieldwall.smoothing.inputs import evaluating, naming
-from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.precision import DTYPES, arithmetic, check_precision, in_precision
 from shieldwall.smoothing.stopping import Stopping
 
@@ -38,7 +36,7 @@ def engine_for(
 ) -> Engine:
     """An engine for inputs of this shape: over members and votes, or without votes over one classifier."""
     if batch_size is not None:
-        check_whole("batch_size", batch_size)
+        check_int("batch_size", batch_size)
         if batch_size < 1:
             raise UserError(f"batch_size must be at least 1; given: {batch_size}")
     owners = [_prepared(one, precision) for one in classifiers]
@@ -49,7 +47,7 @@ def engine_for(
         batch_size = default_batch_size(device, shape, n0 + stopping.looks()[-1])
         if device.type == "cuda":
             probe = _probe(classify, owners, shape, device, precision)
-            with naming(shape):
+            with model_errors(shape):
                 batch_size = that_fits(batch_size, probe)
     if compile:
         classify = _classify([torch.compile(one, dynamic=False) for one in owners], votes)
@@ -91,7 +89,7 @@ def _channels_last(classifier: Classifier) -> Classifier:
     """
     if not isinstance(classifier, nn.Module):
         return classifier
-    return place(copy.deepcopy(classifier), torch.device("cpu"))
+    return to_device(copy.deepcopy(classifier), torch.device("cpu"))
 
 
 def _classify(owners: Sequence[Classifier], votes: Sequence[Vote] | None) -> Classify:
@@ -102,7 +100,7 @@ def _probe(
     classify: Classify, owners: Sequence[object], shape: Sequence[int], device: torch.device, precision: str
 ) -> Callable[[int], object]:
     def probe(rows: int) -> object:
-        with evaluating(owners), arithmetic(precision):
+        with inference(owners), arithmetic(precision):
             return classify(torch.zeros((rows, *shape), dtype=DTYPES[precision], device=device))
 
     return probe

@@ -9,15 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shieldwall.binomial import check_alpha
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.ball import Ball
-from shieldwall.smoothing.bounds import check_alpha
 from shieldwall.smoothing.confidence import Bound, TwoSided, named
 from shieldwall.smoothing.counts import whole_counts
-from shieldwall.smoothing.noise import Noise
-
-ABSTAIN = -1
-"""The label of an input whose class could not be told with the confidence asked for."""
+from shieldwall.vocabulary import ABSTAIN
 
 
 @dataclass(frozen=True)

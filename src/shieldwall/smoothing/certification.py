@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from shieldwall.ensembles.votes import Vote, resolve
 from shieldwall.errors import UserError
-from shieldwall.models.checks import listed
+from shieldwall.models.members import as_member_list, infer_device
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.certificates import Certificates
-from shieldwall.smoothing.inputs import check_inputs, device_of, numbered
-from shieldwall.smoothing.noise import Noise
+from shieldwall.smoothing.inputs import check_inputs, numbered
 from shieldwall.smoothing.plan import Plan
 
 
@@ -107,7 +107,7 @@ def certify_members(
     The other arguments are those of `certify`, and so are the draws: `certify(WeightedEnsemble(...))`
     gives the very counts of `we`.
     """
-    members = listed(members)
+    members = as_member_list(members)
     if not members:
         raise UserError("certification needs at least one member; none was given")
     chosen = resolve(votes, len(members))
@@ -132,7 +132,7 @@ def _certified(
     plan = Plan(noise, math.prod(x.shape[1:]), **given)
     engine = engine_for(
         classifiers, votes, noise, plan.n0, plan.stopping,
-        shape=x.shape[1:], device=device_of(classifiers, x, options.get("device")),
+        shape=x.shape[1:], device=infer_device(classifiers, x, options.get("device")),
         seed=plan.seed, batch_size=options.get("batch_size"), precision=plan.precision,
         compile=options.get("compile", False),
     )  # fmt: skip

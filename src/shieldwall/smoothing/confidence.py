@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper, randomized_lower
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.smoothing.betting import sequence_lower
-from shieldwall.smoothing.bounds import clopper_pearson_lower, clopper_pearson_upper, randomized_lower
 
 _RECORDED = "one-sided, two-sided, randomized(U), sequential(N)"
 
@@ -160,4 +160,4 @@ def named(text: str) -> Bound:
                 return Sequential(int(argument))
     except ValueError as error:
         raise UserError(f"a bound is recorded as {_RECORDED}; given: {text!r}") from error
-    raise unknown("bound", text, _RECORDED.split(", "))
+    raise unknown_name("bound", text, _RECORDED.split(", "))

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from shieldwall.devices import is_out_of_memory
 from shieldwall.errors import UserError
+from shieldwall.models.members import model_errors
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.batch import Batch, InProgress, Read
-from shieldwall.smoothing.batch_size import is_out_of_memory
 from shieldwall.smoothing.classify import Classify
-from shieldwall.smoothing.inputs import naming
-from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.sample import NoiseStream
 from shieldwall.smoothing.stopping import Stopping
 
@@ -101,7 +101,7 @@ class _Queue:
             try:
                 due = self._fill(reads)
                 if self._batch.rows:
-                    with naming(self._engine.shape):
+                    with model_errors(self._engine.shape):
                         self._batch.count()
                 if due:
                     reads.append(self._batch.read(due))

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shieldwall.errors import UserError, unknown
-
-NORMS = ("l1", "l2", "linf")
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.vocabulary import NORMS
 
 _INVERSE_ORDER = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
 _Radius = TypeVar("_Radius", float, NDArray[np.float64], Tensor)
@@ -33,7 +32,7 @@ def in_norm(radius: _Radius, native: str, wanted: str, size: int) -> _Radius:
     """
     for norm in (native, wanted):
         if norm not in NORMS:
-            raise unknown("norm", norm, NORMS)
+            raise unknown_name("norm", norm, NORMS)
     if size < 1:
         raise UserError(f"an input has at least one dimension; given: {size}")
     widest: float = size ** max(0.0, _INVERSE_ORDER[native] - _INVERSE_ORDER[wanted])

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from shieldwall import seeds
-from shieldwall.errors import UserError, unknown
-from shieldwall.smoothing import bounds
+from shieldwall import binomial, seeds
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.after import after_smoothing
 from shieldwall.smoothing.ball import Ball
 from shieldwall.smoothing.certificates import Certificates, from_counts
 from shieldwall.smoothing.confidence import Bound, OneSided, Randomized, Sequential, TwoSided
-from shieldwall.smoothing.noise import Noise
 from shieldwall.smoothing.stopping import AtRadii, FixedDraws, Stopping, Within
 
 BOUNDS = ("one-sided", "two-sided", "randomized")
@@ -42,8 +41,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.bound not in BOUNDS:
-            raise unknown("bound", self.bound, BOUNDS)
-        bounds.check_draws(self.n0, self.n, self.alpha, share=0.5 if self.bound == "two-sided" else 1.0)
+            raise unknown_name("bound", self.bound, BOUNDS)
+        binomial.check_draws(self.n0, self.n, self.alpha, share=0.5 if self.bound == "two-sided" else 1.0)
         if self.radii is not None and self.tolerance is not None:
             raise UserError("radii and tolerance are two rules for stopping: give one of them")
         if self.is_sequential and self.bound != "one-sided":

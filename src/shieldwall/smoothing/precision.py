@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from shieldwall.errors import unknown
+from shieldwall.errors import unknown_name
 
 DTYPES = {
     "float32": torch.float32,
@@ -25,7 +25,7 @@ DTYPES = {
 
 def check_precision(name: str) -> None:
     if name not in DTYPES:
-        raise unknown("precision", name, DTYPES)
+        raise unknown_name("precision", name, DTYPES)
 
 
 def in_precision(member: nn.Module, precision: str) -> nn.Module:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shieldwall.arguments import check_whole
-from shieldwall.errors import UserError
-from shieldwall.smoothing import bounds
+from shieldwall import binomial
+from shieldwall.errors import UserError, check_int
+from shieldwall.models.members import infer_device
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.build import engine_for
-from shieldwall.smoothing.certificates import ABSTAIN
-from shieldwall.smoothing.inputs import check_inputs, device_of, numbered
-from shieldwall.smoothing.noise import Noise
+from shieldwall.smoothing.inputs import check_inputs, numbered
 from shieldwall.smoothing.stopping import FixedDraws
+from shieldwall.vocabulary import ABSTAIN
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ def predict(
     only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The other
     arguments are those of `certify`.
     """
-    bounds.check_alpha(alpha)
-    check_whole("n", n)
+    binomial.check_alpha(alpha)
+    check_int("n", n)
     if n < 1:
         raise UserError(f"n, the number of draws, must be at least 1; given: {n}")
     check_inputs(x, noise, value_range)
     inputs = numbered(x, indices)
     engine = engine_for(
         [classifier], None, noise, 0, FixedDraws(n),
-        shape=x.shape[1:], device=device_of([classifier], x, device),
+        shape=x.shape[1:], device=infer_device([classifier], x, device),
         seed=seed, batch_size=batch_size, precision=precision,
     )  # fmt: skip
     counts = torch.cat([found.counts for found in engine.counts(inputs)])
     top = counts.topk(2).values
-    p_values = torch.from_numpy(bounds.two_sided_sign_test(top[:, 0].numpy(), top[:, 1].numpy()))
+    p_values = torch.from_numpy(binomial.two_sided_sign_test(top[:, 0].numpy(), top[:, 1].numpy()))
     labels = torch.where(p_values <= alpha, counts.argmax(-1), ABSTAIN)
     return Predictions(labels, p_values, counts)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from shieldwall import seeds
-from shieldwall.smoothing.noise import Noise
+from shieldwall.noise.distributions import Noise
 
 FIRST_CHUNK = 2**14
 """Random numbers in the first chunk, few enough to waste none on short runs; chunks double from there."""

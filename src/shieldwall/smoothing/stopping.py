@@ -21,13 +21,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError
-from shieldwall.smoothing.bounds import (
+from shieldwall.binomial import (
     check_alpha,
     clopper_pearson_lower,
     clopper_pearson_upper,
     smallest_certifying_n,
 )
+from shieldwall.errors import UserError
 from shieldwall.smoothing.confidence import (
     LAST_LOOK,
     Bound,

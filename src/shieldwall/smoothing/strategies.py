@@ -30,10 +30,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 from shieldwall.errors import UserError
-from shieldwall.smoothing.bounds import clopper_pearson_lower, clopper_pearson_upper
+from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.counts import whole_counts
-from shieldwall.smoothing.noise import Noise
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -3,21 +3,3 @@
 Every stage can be killed at any moment and called again: training and certification go on from what the
 folder holds, the others start over.
 """
-
-from shieldwall.stages.certify import certify_run
-from shieldwall.stages.diagnose import diagnose_run, explain_run
-from shieldwall.stages.predict import Answer, predict_run
-from shieldwall.stages.strategies import compare_strategies
-from shieldwall.stages.train import train_run
-from shieldwall.stages.weigh import weigh_run
-
-__all__ = [
-    "Answer",
-    "certify_run",
-    "compare_strategies",
-    "diagnose_run",
-    "explain_run",
-    "predict_run",
-    "train_run",
-    "weigh_run",
-]

@@ -15,27 +15,26 @@ from rich.console import Console
 from torch import Tensor
 
 from shieldwall import data
+from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import Split
-from shieldwall.ensembles import Vote, named, standard
-from shieldwall.errors import UserError, unknown
-from shieldwall.interruption import finishing_first
-from shieldwall.progress import progress_bar
+from shieldwall.devices import resolve_device
+from shieldwall.distributed import ProcessGroup
+from shieldwall.ensembles.votes import Vote, named, standard
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
 from shieldwall.results.certificates import CertificateFolder
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Noise
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.engine import Counted
 from shieldwall.smoothing.plan import Plan
-from shieldwall.stages.common import QUIET, choose_device, load_members, noise_of
+from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.stages.shares import counted
-from shieldwall.training.parallel import World
+from shieldwall.vocabulary import EAS
 
 PATIENCE = timedelta(days=1)
 """How long a process waits for the others: one input may take hours where another takes seconds."""
-AFTER_SMOOTHING = "eas"
-"""The file of ensemble-after-smoothing, which is no vote: it is had from the members' counts."""
 
 
 def certify_run(
@@ -70,13 +69,13 @@ def certify_run(
         raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
     if batch_size is not None and batch_size < 1:
         raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
-    world = World.from_environment()
+    world = ProcessGroup.from_environment()
     run = Run(path)
     recipe = run.recipe
     which = replace(
         recipe.certification, **{key: value for key, value in changes.items() if value is not None}
     )
-    where = choose_device(world.device_name(device))
+    where = resolve_device(world.device_name(device))
     dataset = data.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     tuned = run.tuned_weights()
@@ -104,16 +103,16 @@ def certify_run(
     work = partial(counted, engine, partial(one_image, dataset.test, plan.noise))
     one_image(dataset.test, plan.noise, wanted[0])
     with (
-        world.joined(torch.device("cpu"), patience=PATIENCE),
-        finishing_first(console, "the inputs in progress") as should_stop,
+        world.connected(torch.device("cpu"), patience=PATIENCE),
+        defer_interrupt(console, "the inputs in progress") as should_stop,
     ):
-        if not world.is_first:
+        if not world.is_main:
             console.quiet = True  # for the caller too: what is said is said once
-            for _ in work(*world.agree(([], 0)), world, should_stop):
+            for _ in work(*world.broadcast(([], 0)), world, should_stop):
                 pass
             return run
         with run.lock(), CertificateFolder(run.path / to, wanted_votes, settings) as folder:
-            left, done = world.agree((remaining(folder.done, wanted), len(folder.done)))
+            left, done = world.broadcast((remaining(folder.done, wanted), len(folder.done)))
             if not left:
                 message = f"{folder.path}: all {len(wanted)} inputs are certified already"
                 console.print(message, highlight=False, markup=False, soft_wrap=True)
@@ -143,8 +142,8 @@ def _write(
         for done, one in enumerate(found, start=1):
             certificates = plan.certificates(one.index, one.selection, one.counts)
             by_vote = {vote.name: certificates[k : k + 1] for k, vote in enumerate(counted_votes)}
-            if AFTER_SMOOTHING in wanted_votes:
-                by_vote[AFTER_SMOOTHING] = plan.after_smoothing(one.selection[members], one.counts[members])
+            if EAS in wanted_votes:
+                by_vote[EAS] = plan.after_smoothing(one.selection[members], one.counts[members])
             now = time.perf_counter()
             folder.append(one.index, int(inputs.labels[one.index]), by_vote, now - last)
             last = now
@@ -159,12 +158,12 @@ def chosen_votes(
     asked: Sequence[str] | None, every_vote: Sequence[Vote], members: int
 ) -> tuple[list[str], list[Vote]]:
     """The names of those asked for, by default of all, and what is counted for them."""
-    names = [*(vote.name for vote in every_vote), *([AFTER_SMOOTHING] if members > 1 else [])]
+    names = [*(vote.name for vote in every_vote), *([EAS] if members > 1 else [])]
     wanted = list(dict.fromkeys(asked)) if asked else names
     for name in wanted:
         if name not in names:
-            raise unknown("vote", name, names)
-    of_after_smoothing = every_vote[:members] if AFTER_SMOOTHING in wanted else []
+            raise unknown_name("vote", name, names)
+    of_after_smoothing = every_vote[:members] if EAS in wanted else []
     return wanted, [vote for vote in every_vote if vote.name in wanted or vote in of_after_smoothing]
 
 

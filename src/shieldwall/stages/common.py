@@ -1,32 +1,28 @@
-"""What every stage needs: a device, the run's noise and members, one of its votes as a classifier."""
+"""What every stage needs: the run's noise and members, one of its votes as a classifier."""
 
 import torch
 from rich.console import Console
 from torch import nn
 
-from shieldwall import devices, models
 from shieldwall.data import Dataset, Split
-from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble
+from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import standard_names
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.models.members import to_device
+from shieldwall.models.registry import build_members
+from shieldwall.noise.distributions import Noise, noise_by_name
+from shieldwall.noise.exact import ExactGaussian
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
-from shieldwall.smoothing import ExactGaussian, noise
+from shieldwall.vocabulary import MME, WE
 
 QUIET = Console(quiet=True)
 
 
-def choose_device(name: str | None) -> torch.device:
-    """The device asked for, or the fastest one there is."""
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return devices.usable(name)
-
-
-def noise_of(recipe: Recipe, *, exact: bool = False) -> noise.Noise:
+def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:
     """The noise that the recipe's members are trained with, or its exact form."""
     if not exact:
-        return noise.named(recipe.noise, recipe.sigma)
+        return noise_by_name(recipe.noise, recipe.sigma)
     if recipe.noise != "gaussian":
         raise UserError(f"--exact-noise is Gaussian; the run was trained with {recipe.noise} noise")
     return ExactGaussian(recipe.sigma)
@@ -42,9 +38,9 @@ def trained_members(
 ) -> list[nn.Module]:
     """The same without the data, for images of this shape and so many classes."""
     recipe = run.recipe
-    members = models.build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
+    members = build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
     run.load_members(members)
-    return [models.place(member, device).eval() for member in members]
+    return [to_device(member, device).eval() for member in members]
 
 
 def training_part(recipe: Recipe, dataset: Dataset) -> Split:
@@ -65,11 +61,11 @@ def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
 
 def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
     """The module whose argmax is the vote called `vote`."""
-    if vote == "we":
+    if vote == WE:
         return WeightedEnsemble(members)
-    if vote == "mme":
+    if vote == MME:
         return MaxMarginEnsemble(members)
     names = standard_names(len(members))
     if vote not in names:
-        raise unknown("vote", vote, names)
+        raise unknown_name("vote", vote, names)
     return members[names.index(vote)]

@@ -17,21 +17,23 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from shieldwall import data
+from shieldwall.console import progress_bar
 from shieldwall.data import Dataset
-from shieldwall.ensembles import MaxMarginEnsemble, WeightedEnsemble, confidences, standard
+from shieldwall.devices import resolve_device
+from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble, confidences
+from shieldwall.ensembles.votes import standard
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
-from shieldwall.progress import progress_bar
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes import Certification
 from shieldwall.report.diagnosis import WE, AtInput, Diagnosis, as_tsv
 from shieldwall.report.explanation import Explanation
 from shieldwall.results import environment
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Gaussian
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.plan import Plan
 from shieldwall.stages.certify import one_image
-from shieldwall.stages.common import QUIET, choose_device, load_members, noise_of
+from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.theory.members import cosine, first_order, length, plain_cosine, smoothed_first_order
 from shieldwall.theory.proxies import noisy_confidences, proxies
 from shieldwall.theory.standing import plain_standings, soft_standings
@@ -157,7 +159,7 @@ def _opened(
     if not (math.isfinite(radius) and radius > 0):
         raise UserError(f"the radius must be a positive number; given: {radius}")
     which = recipe.certification
-    where = choose_device(device)
+    where = resolve_device(device)
     dataset = data.load(recipe.data, data_dir)
     plan = Plan(
         noise, math.prod(dataset.shape), n0=which.n0, n=min(which.n, MOST_DRAWS) if n is None else n,

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from shieldwall import data
+from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
-from shieldwall.smoothing import ABSTAIN, predict
-from shieldwall.stages.common import choose_device, classifier_of, noise_of, trained_members
+from shieldwall.smoothing.prediction import predict
+from shieldwall.stages.common import classifier_of, noise_of, trained_members
+from shieldwall.vocabulary import ABSTAIN
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def predict_run(
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
     run = Run(path)
-    where = choose_device(device)
+    where = resolve_device(device)
     shape, classes = data.outline(run.recipe.data)
     x = [read_image(image, shape) for image in images]
     truths: list[str | None] = [None] * len(images)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from torch import Tensor
 
+from shieldwall.distributed import ProcessGroup
 from shieldwall.smoothing.engine import Counted, Engine
-from shieldwall.training.parallel import World
 
 SECONDS_PER_ROUND = 5.0
 """Rounds grow until they take this long."""
@@ -25,7 +25,7 @@ def counted(
     image: Callable[[int], Tensor],
     indices: Sequence[int],
     done: int,
-    world: World,
+    world: ProcessGroup,
     should_stop: Callable[[], bool],
 ) -> Generator[Counted]:
     """The counts of these inputs in order, to the first process; the others work for it, and get none.
@@ -44,7 +44,7 @@ def counted(
         mine = list(engine.counts(_until(should_stop, image, part[start:end]), done + start))
         done += len(part)
         handed_in = world.gather((mine, should_stop()))
-        if world.is_first:
+        if world.is_main:
             found = {one.index: one for theirs, _ in handed_in for one in theirs}
             for index in part:
                 if index not in found:
@@ -52,7 +52,7 @@ def counted(
                 yield found[index]
         if any(stopped for _, stopped in handed_in):
             raise KeyboardInterrupt
-        if world.agree(time.monotonic() - began < SECONDS_PER_ROUND):
+        if world.broadcast(time.monotonic() - began < SECONDS_PER_ROUND):
             length *= 2
 
 

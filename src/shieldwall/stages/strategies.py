@@ -19,21 +19,22 @@ from rich.console import Console
 from torch import Tensor
 
 from shieldwall import data
-from shieldwall.ensembles import Vote, named, standard
-from shieldwall.ensembles.votes import pair_names
+from shieldwall.console import progress_bar
+from shieldwall.devices import resolve_device
+from shieldwall.ensembles.votes import Vote, named, pair_names, standard
 from shieldwall.errors import UserError
 from shieldwall.files import write_atomic
-from shieldwall.progress import progress_bar
 from shieldwall.report.strategies import Certified, Comparison, Pair, as_tsv
 from shieldwall.results import environment
 from shieldwall.results.run import Run
-from shieldwall.smoothing import Certificates
 from shieldwall.smoothing.build import engine_for
+from shieldwall.smoothing.certificates import Certificates
 from shieldwall.smoothing.engine import Counted
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.strategies import compare_pair
-from shieldwall.stages.certify import AFTER_SMOOTHING, one_image, wanted_inputs
-from shieldwall.stages.common import QUIET, choose_device, load_members, noise_of
+from shieldwall.stages.certify import one_image, wanted_inputs
+from shieldwall.stages.common import QUIET, load_members, noise_of
+from shieldwall.vocabulary import EAS
 
 FILE = "strategies.tsv"
 
@@ -65,7 +66,7 @@ def compare_strategies(
     which = replace(
         recipe.certification, **{key: value for key, value in changes.items() if value is not None}
     )
-    where = choose_device(device)
+    where = resolve_device(device)
     dataset = data.load(recipe.data, data_dir)
     members = load_members(run, dataset, where)
     votes = standard(len(members)) + [named(name, len(members)) for name in pair_names(len(members))]
@@ -115,9 +116,7 @@ def _at_input(one: Counted, votes: Sequence[Vote], plan: Plan, members: int) -> 
     classifiers = [k for k, vote in enumerate(votes) if not vote.may_elect_nobody]
     before = plan.certificates(one.index, one.selection[classifiers], one.counts[classifiers])
     certificates = {votes[k].name: before[row : row + 1] for row, k in enumerate(classifiers)}
-    groups = {AFTER_SMOOTHING: range(members)} | {
-        f"{AFTER_SMOOTHING}-{name}": pair for name, pair in _pairs(members).items()
-    }
+    groups = {EAS: range(members)} | {f"{EAS}-{name}": pair for name, pair in _pairs(members).items()}
     for name, group in groups.items():
         rows = list(group)
         certificates[name] = plan.after_smoothing(one.selection[rows], one.counts[rows])
@@ -137,11 +136,11 @@ def _comparison(read: Sequence[_AtInput], truth: NDArray[np.int64], plan: Plan, 
             counts(f"member-{a + 1}"), counts(f"member-{b + 1}"), counts(f"mme-{name}"),
             counts(f"agree-{name}"), truth, plan.n, plan.noise,
         )  # fmt: skip
-        return Pair(estimates, certified(f"mme-{name}"), certified(f"{AFTER_SMOOTHING}-{name}"))
+        return Pair(estimates, certified(f"mme-{name}"), certified(f"{EAS}-{name}"))
 
     return Comparison(
         np.array([one.index for one in read]), truth,
-        certified("we"), certified("mme"), certified(AFTER_SMOOTHING),
+        certified("we"), certified("mme"), certified(EAS),
         {name: pair(name, *of) for name, of in _pairs(members).items()},
         plan.settings(),
     )  # fmt: skip

@@ -6,18 +6,21 @@ from pathlib import Path
 
 from rich.console import Console
 
-from shieldwall import data, models
+from shieldwall import data
+from shieldwall.console import progress_bar
+from shieldwall.devices import resolve_device
+from shieldwall.distributed import ProcessGroup
 from shieldwall.errors import UserError
-from shieldwall.progress import progress_bar
+from shieldwall.models.registry import build_members, factory
 from shieldwall.recipes import Recipe
 from shieldwall.results import environment
 from shieldwall.results.run import Run
 from shieldwall.stages import event_files
-from shieldwall.stages.common import QUIET, choose_device, noise_of, training_part
+from shieldwall.stages.common import QUIET, noise_of, training_part
 from shieldwall.stages.event_files import Write
-from shieldwall.training import DRT, build_objective, train
-from shieldwall.training.loop import Record
-from shieldwall.training.parallel import World
+from shieldwall.training.drt import DRT
+from shieldwall.training.loop import Record, train
+from shieldwall.training.registry import build_objective
 
 FROM_SCRATCH = "note: starting from random weights; DRT usually goes on from trained members: --from RUN"
 
@@ -37,32 +40,30 @@ def train_run(
     """
     if tensorboard:
         event_files.check_installed()
-    world = World.from_environment()
-    where = choose_device(world.device_name(device))
+    world = ProcessGroup.from_environment()
+    where = resolve_device(world.device_name(device))
     objective = build_objective(recipe.objective, noise_of(recipe))
     objective.check_members(recipe.members)
-    models.factory(recipe.model)
+    factory(recipe.model)
     start = None if recipe.start is None else starting_run(recipe)
     dataset = data.load(recipe.data, data_dir)
     images = training_part(recipe, dataset)
-    members = models.build_members(
-        recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed
-    )
+    members = build_members(recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed)
     if start is not None:
         start.load_members(members)
     training = partial(
         train, members, images, objective,
         schedule=recipe.schedule, seed=recipe.seed, device=where, world=world,
     )  # fmt: skip
-    with world.joined(where, shared=device not in (None, "cuda")):
-        if not world.is_first:
+    with world.connected(where, shared=device not in (None, "cuda")):
+        if not world.is_main:
             console.quiet = True  # for the caller too: what is said is said once
-            if not world.agree(False):  # whether the run is trained already, as the first process finds
+            if not world.broadcast(False):  # whether the run is trained already, as the first process finds
                 training()
             return Run(path)
         run = Run.create(path, recipe)
         with run.lock():
-            if world.agree(run.is_trained()):
+            if world.broadcast(run.is_trained()):
                 console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
                 if tensorboard:
                     event_files.write_from_log(run)

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from shieldwall import data
+from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import cache_confidences, grid_search_weights, sween_weights
-from shieldwall.errors import unknown
+from shieldwall.errors import unknown_name
 from shieldwall.results.run import Run
-from shieldwall.stages.common import choose_device, held_out_part, load_members, noise_of
+from shieldwall.stages.common import held_out_part, load_members, noise_of
 
 METHODS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"sween": sween_weights, "grid": grid_search_weights}
 
@@ -30,10 +31,10 @@ def weigh_run(
     adds the vote `we-METHOD`.
     """
     if method not in METHODS:
-        raise unknown("method of weighing", method, METHODS)
+        raise unknown_name("method of weighing", method, METHODS)
     run = Run(path)
     run.check_trained()
-    where = choose_device(device)
+    where = resolve_device(device)
     dataset = data.load(run.recipe.data, data_dir)
     images = held_out_part(run.recipe, dataset)
     members = load_members(run, dataset, where)

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
-from shieldwall.smoothing.inputs import evaluation_mode
-from shieldwall.smoothing.noise import Noise
+from shieldwall.models.members import eval_mode
+from shieldwall.noise.distributions import Noise
 from shieldwall.theory.conditions import Conditions
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ class Estimate:
 
 def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrder:
     """Margins and gradients of the members at inputs x (B, ...) of classes y (B,)."""
-    with evaluation_mode(members):
+    with eval_mode(members):
         found = [_jacobian(member, x, torch.zeros_like(x)[None]) for member in members]
     return _against_rivals(y, np.stack([f for f, _ in found]), np.stack([rows for _, rows in found]))
 
@@ -189,7 +189,7 @@ def _groups_at(
     chunks = torch.split(noise.sample((per_group, groups, *x.shape), generator), max(1, batch_size // groups))
     copies = x.expand(groups, *x.shape)
     values, rows = [], []
-    with evaluation_mode(members):
+    with eval_mode(members):
         for member in members:
             found = [_jacobian(member, copies, chunk) for chunk in chunks]
             values.append(np.sum([f for f, _ in found], axis=0) / per_group)

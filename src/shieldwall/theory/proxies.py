@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
-from shieldwall.smoothing.inputs import evaluation_mode
-from shieldwall.smoothing.noise import Noise
+from shieldwall.models.members import eval_mode
+from shieldwall.noise.distributions import Noise
 from shieldwall.theory.members import Floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
 
@@ -99,7 +99,7 @@ def noisy_confidences(
         raise UserError(f"proxies need at least 2 draws; given: {draws}")
     generator = seeds.generator(x.device, seed, "proxies", index)
     drawn = noise.sample((draws, *x.shape), generator)
-    with evaluation_mode(members), torch.no_grad():
+    with eval_mode(members), torch.no_grad():
         found = [
             confidences([partial(_logits_in_double, member) for member in members], x + part)
             for part in torch.split(drawn, batch_size)

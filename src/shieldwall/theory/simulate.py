@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.seeds import derive
-from shieldwall.smoothing.bounds import check_draws, clopper_pearson_lower
-from shieldwall.smoothing.noise import Gaussian
 from shieldwall.theory.statistical import threshold_score
 from shieldwall.theory.uniform import mme_bound_uniform, single_bound_uniform, we_bound_uniform
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.inputs import evaluation_mode
+from shieldwall.models.members import eval_mode
 
 TINY = 1e-20
 """Below this a gradient or a perturbation has no direction worth following."""
@@ -51,7 +51,7 @@ def transferability(
 ) -> Transfer:
     """Attack each member at x (B, ...) of classes y (B,); by default the targets are the members again."""
     aims = members if targets is None else targets
-    with evaluation_mode([*members, *aims]):
+    with eval_mode([*members, *aims]):
         right = [_labels(target, x) == y for target in aims]
         tried, fooled = [], []
         for member in members:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise
+from shieldwall.noise.distributions import Noise
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies
 
 RIDGE = 1e-6

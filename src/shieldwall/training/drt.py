@@ -30,8 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from shieldwall.arguments import described
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, describe
 from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, summed
 
@@ -61,7 +60,7 @@ class DRT(Objective):
     def __post_init__(self) -> None:
         if not isinstance(self.base, MemberObjective):
             raise UserError(
-                f"DRT cannot wrap {described(self.base)}: it needs a method with a loss per member, "
+                f"DRT cannot wrap {describe(self.base)}: it needs a method with a loss per member, "
                 "such as gaussian, smoothadv or consistency"
             )
         for name, rho in (("rho_gd", self.rho_gd), ("rho_cm", self.rho_cm)):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise
+from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies
 

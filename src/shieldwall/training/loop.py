@@ -9,16 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.data import Split
-from shieldwall.errors import UserError
-from shieldwall.models import place
-from shieldwall.models.checks import listed
-from shieldwall.smoothing.inputs import device_of, evaluation_mode, naming
+from shieldwall.data import Dataset, Split
+from shieldwall.distributed import SINGLE, ProcessGroup
+from shieldwall.errors import UserError, describe
+from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
+from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
-from shieldwall.training.checks import check_kinds, check_modules
 from shieldwall.training.objective import ACCURACY_OF, Objective
-from shieldwall.training.parallel import ALONE, World, copy_buffers_from_first, copy_state_from_first
-from shieldwall.training.schedule import Schedule
+from shieldwall.training.parallel import copy_buffers_from_first, copy_state_from_first
 from shieldwall.training.step import Step
 
 Record = dict[str, Any]
@@ -42,7 +40,7 @@ def train(
     checkpoint: Path | str | None = None,
     on_epoch: Callable[[list[Record]], None] | None = None,
     on_batch: Callable[[int], None] | None = None,
-    world: World = ALONE,
+    world: ProcessGroup = SINGLE,
 ) -> list[Record]:
     """Train the members side by side, in place, and return one record per epoch.
 
@@ -55,17 +53,17 @@ def train(
             yields the losses of an uninterrupted run.
         on_epoch: called after each epoch with all records so far.
         on_batch: called after each batch with the number of images seen since the first epoch.
-        world: the processes that train together, by default this one alone; see `training.parallel`. All
+        world: the processes that train together, by default this one alone; see `distributed`. All
             call this function alike. The first of them does all reading and writing of the checkpoint
             and all calling back.
     """
-    members = listed(members)
+    members = as_member_list(members)
     check_modules(members)
     check_kinds(data, objective, schedule)
     objective.check_members(len(members))
-    where = device_of(members, data.labels, device)
+    where = infer_device(members, data.labels, device)
     for member in members:
-        place(member, where)
+        to_device(member, where)
     optimizer = torch.optim.SGD(
         [parameter for member in members for parameter in member.parameters() if parameter.requires_grad],
         lr=schedule.lr,
@@ -76,9 +74,9 @@ def train(
     fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}, images={len(data)}"
     path = Path(checkpoint) if checkpoint is not None else None
     records: list[Record] = []
-    if world.is_first and path is not None and path.exists():
+    if world.is_main and path is not None and path.exists():
         records = checkpoints.load(path, members, optimizer, fingerprint)
-    records = world.agree(records)
+    records = world.broadcast(records)
     copy_state_from_first(world, members, optimizer)
 
     chance = float(data.labels.bincount().max()) / len(data)
@@ -97,9 +95,9 @@ def train(
         check_alive(records, chance)
         # What a checkpoint holds is what all go on with, or a resumed training would differ.
         copy_buffers_from_first(world, members)
-        if world.is_first and path is not None:
+        if world.is_main and path is not None:
             checkpoints.save(path, members, optimizer, records, fingerprint)
-        if world.is_first and on_epoch is not None:
+        if world.is_main and on_epoch is not None:
             on_epoch(records)
     for member in members:
         member.eval()
@@ -112,7 +110,7 @@ def _epoch(
     batches: Iterable[tuple[Tensor, Tensor]],
     images: int,
     step: Step,
-    world: World,
+    world: ProcessGroup,
     on_batch: Callable[[int], None] | None,
 ) -> Record:
     started = time.perf_counter()
@@ -121,11 +119,11 @@ def _epoch(
     sums: dict[str, Tensor] = {}
     seen = epoch * images
     for x, y in batches:
-        counted = world.share(len(x)).counted
+        counted = world.share(len(x)).num_rows
         for name, value in step(x, y).items():
             sums[name] = sums.get(name, 0) + value.double() * counted
         seen += len(x)
-        if world.is_first and on_batch is not None:
+        if world.is_main and on_batch is not None:
             on_batch(seen)
     # Summed up before they are looked at, so that all processes stop at a broken epoch, or none.
     totals = world.sum(torch.stack(list(sums.values()))).tolist()
@@ -139,7 +137,7 @@ def _epoch(
 def check_labels(member: nn.Module, data: Split) -> None:
     """Refuse labels beyond the member's classes: a GPU would not say what is wrong."""
     image = data.images([0])
-    with naming(image.shape[1:]), evaluation_mode([member]), torch.no_grad():
+    with model_errors(image.shape[1:]), eval_mode([member]), torch.no_grad():
         classes = member(image).shape[-1]
     largest = int(data.labels.max())
     if largest >= classes:
@@ -171,3 +169,28 @@ def check_alive(records: Sequence[Record], chance: float) -> None:
             "run with a lower learning rate (--set schedule.lr=...), clipped gradients (--set "
             "schedule.clip=1) or, for DRT, a longer warm-up (--set objective.warmup=10)"
         )
+
+
+def check_modules(members: Sequence[object]) -> None:
+    """Members have weights of their own: the same module twice would be one, trained by two losses."""
+    for k, member in enumerate(members, start=1):
+        if not isinstance(member, nn.Module):
+            raise UserError(f"training takes torch modules; member {k} is: {describe(member)}")
+        first = next(j for j, other in enumerate(members, start=1) if other is member)
+        if first < k:
+            raise UserError(
+                f"members {first} and {k} are the same module; make one for each, or copy.deepcopy it"
+            )
+
+
+def check_kinds(data: object, objective: object, schedule: object) -> None:
+    if not isinstance(data, Split):
+        hint = "its .train" if isinstance(data, Dataset) else "sw.Split.from_tensors(images, labels)"
+        raise UserError(f"data must be a split to train on; given: {describe(data)}; pass {hint}")
+    if not isinstance(objective, Objective):
+        raise UserError(
+            "objective must be a training method, such as sw.GaussianAugmentation(sw.Gaussian(0.25)); "
+            f"given: {describe(objective)}"
+        )
+    if not isinstance(schedule, Schedule):
+        raise UserError(f"schedule must be such as sw.Schedule(epochs=10); given: {describe(schedule)}")

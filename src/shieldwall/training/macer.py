@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Gaussian
+from shieldwall.noise.distributions import Gaussian
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
 
 

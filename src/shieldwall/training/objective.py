@@ -13,9 +13,8 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from shieldwall.arguments import check_whole
-from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Noise, check_noise
+from shieldwall.errors import UserError, check_int
+from shieldwall.noise.distributions import Noise, check_noise
 
 
 class Loss(NamedTuple):
@@ -79,7 +78,7 @@ class NoisyBatch:
 def check_copies(noise: Noise, num_noise: int) -> None:
     """Refuse noise that is none, and fewer than one noisy copy."""
     check_noise(noise)
-    check_whole("num_noise (noisy copies per image)", num_noise)
+    check_int("num_noise (noisy copies per image)", num_noise)
     if num_noise < 1:
         raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {num_noise}")
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shieldwall.coercion import build
-from shieldwall.errors import UserError, unknown
-from shieldwall.smoothing.noise import Noise
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.noise.distributions import Noise
+from shieldwall.recipes.fields import build
 from shieldwall.training.adp import ADP
 from shieldwall.training.consistency import Consistency
 from shieldwall.training.drt import DRT
@@ -38,7 +38,7 @@ def build_objective(description: Mapping[str, Any], noise: Noise, prefix: str = 
     if not isinstance(name, str):
         raise UserError(f"{prefix}name must be one of {', '.join(OBJECTIVES)}; given: {name!r}")
     if name not in OBJECTIVES:
-        raise unknown("objective", name, OBJECTIVES)
+        raise unknown_name("objective", name, OBJECTIVES)
     kind = OBJECTIVES[name]
     given: dict[str, Any] = {"noise": noise}
     if kind is DRT:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError
-from shieldwall.training.attack import smoothed_pgd
+from shieldwall.models.attack import smoothed_pgd
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
 
 DIVERGENCES = ("kl", "renyi", "cross_entropy")
@@ -45,7 +45,7 @@ class Stability(MemberObjective):
         if not 0 <= self.lam < math.inf:
             raise UserError(f"lam must be a number that is not negative; given: {self.lam}")
         if self.divergence not in DIVERGENCES:
-            raise unknown("divergence", str(self.divergence), DIVERGENCES)
+            raise unknown_name("divergence", str(self.divergence), DIVERGENCES)
         if not 0 < self.order < math.inf or self.order == 1:
             raise UserError(
                 f"order (of the Rényi divergence) must be a positive number other than 1, where it is "

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.training.objective import Objective
-from shieldwall.training.parallel import ALONE, World, on_share
+from shieldwall.training.parallel import on_share
 
 WARM_UP = 3
 """Steps run as they are before recording, so that kernels are chosen and memory is laid out."""
@@ -27,7 +28,7 @@ class Step:
         optimizer: torch.optim.Optimizer,
         lr: float,
         generator: torch.Generator,
-        world: World = ALONE,
+        world: ProcessGroup = SINGLE,
         clip: float | None = None,
     ) -> None:
         self.objective = objective

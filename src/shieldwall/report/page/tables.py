@@ -9,7 +9,8 @@ from shieldwall.report.page.entries import Entry
 from shieldwall.report.page.envelope import Envelope
 from shieldwall.report.page.signs import MINUS, NOTHING, RHO, SIGMA
 from shieldwall.results.metrics import average_certified_radius, certified_accuracy, default_radii
-from shieldwall.results.paper import SIGMAS, PaperRow, counterpart, envelope_counterpart, weights_of_drt
+from shieldwall.results.paper import PaperRow, counterpart, envelope_counterpart, weights_of_drt
+from shieldwall.vocabulary import SIGMAS
 
 
 @dataclass(frozen=True)

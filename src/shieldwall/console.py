@@ -1,8 +1,14 @@
-"""Progress a person can read: a bar with the time left in a terminal, a line now and then elsewhere."""
+"""What a person at the terminal sees and does: progress, and Ctrl-C.
 
+Progress is a bar with the time left in a terminal, and a line now and then elsewhere.
+"""
+
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from rich.console import Console
 from rich.progress import (
@@ -83,3 +89,40 @@ def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
             bars.update(tasks[name], completed=there, total=total or None)
 
         yield show
+
+
+@contextmanager
+def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]:
+    """Meanwhile the first Ctrl-C only answers the question that this gives: should the work end now?
+
+    Leaving the block after that raises KeyboardInterrupt. Where Ctrl-C is ignored, as in a shell's
+    background jobs, it still is.
+    """
+    asked = False
+
+    def tell() -> None:
+        console.print(f"finishing {what}; Ctrl-C again stops at once", highlight=False, markup=False)
+
+    # A thread tells: what the signal interrupts may be holding the locks that printing takes.
+    teller = threading.Thread(target=tell, daemon=True)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        teller.start()
+
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if asked:
+            teller.join()
+    if asked:
+        raise KeyboardInterrupt

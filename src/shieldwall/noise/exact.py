@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from shieldwall.errors import UserError
-from shieldwall.smoothing.noise import Gaussian
+from shieldwall.noise.distributions import Gaussian
 
 LEVELS = 255
 """Steps of the grid between black and white."""

@@ -23,8 +23,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from shieldwall.arguments import check_number, described
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, check_number, describe, unknown_name
 
 
 class Noise(ABC):
@@ -189,10 +188,10 @@ KINDS: dict[str, Callable[[float], Noise]] = {
 """Noise by name and standard deviation: the same sigma is the same power, whatever the kind."""
 
 
-def named(kind: str, sigma: float) -> Noise:
+def noise_by_name(kind: str, sigma: float) -> Noise:
     """The noise of this kind whose standard deviation is sigma."""
     if kind not in KINDS:
-        raise unknown("noise", kind, KINDS)
+        raise unknown_name("noise", kind, KINDS)
     return KINDS[kind](sigma)
 
 
@@ -201,7 +200,7 @@ def check_noise(given: object) -> None:
     if not isinstance(given, Noise):
         sigma = given if isinstance(given, Real) else 0.25
         raise UserError(
-            f"noise must be a distribution, such as sw.Gaussian({sigma}); given: {described(given)}"
+            f"noise must be a distribution, such as sw.Gaussian({sigma}); given: {describe(given)}"
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from shieldwall.errors import UserError, unknown
+from shieldwall.errors import UserError, unknown_name
 
 _NAMES: dict[type, str] = {
     int: "a whole number",
@@ -28,7 +28,7 @@ def build(cls: type[Any], mapping: Mapping[str, Any], prefix: str = "", **given:
     known = [option.name for option in options if option.name not in given]
     for key in mapping:
         if key not in known:
-            raise unknown("recipe key", f"{prefix}{key}", [f"{prefix}{name}" for name in known])
+            raise unknown_name("recipe key", f"{prefix}{key}", [f"{prefix}{name}" for name in known])
     values = {key: coerce(value, hints[key], f"{prefix}{key}") for key, value in mapping.items()}
     try:
         return cls(**values, **given)

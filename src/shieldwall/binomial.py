@@ -5,8 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.arguments import check_number, check_whole
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check_int, check_number
 
 _BISECTIONS = 100
 """Halvings of [0, 1]: enough to end between neighbouring floats, for any above 1e-14."""
@@ -108,8 +107,8 @@ def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
     `share` is the part of alpha that the lower bound has.
     """
     check_alpha(alpha)
-    check_whole("n0", n0)
-    check_whole("n", n)
+    check_int("n0", n0)
+    check_int("n", n)
     if n0 < 1:
         raise UserError(f"n0, the draws that choose the class, must be at least 1; given: {n0}")
     if n < (smallest := smallest_certifying_n(share * alpha)):

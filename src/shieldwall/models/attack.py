@@ -17,7 +17,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from shieldwall.smoothing.inputs import evaluation_mode
+from shieldwall.models.members import eval_mode
 
 TINY = 1e-20
 """Below this a gradient or a perturbation has no direction worth following."""
@@ -33,7 +33,7 @@ def smoothed_pgd(
     """
     step_size = 2 * epsilon / steps
     x = adversarial = x.detach()
-    with evaluation_mode([member]), torch.enable_grad():
+    with eval_mode([member]), torch.enable_grad():
         for _ in range(steps):
             variable = adversarial.detach().requires_grad_()
             loss = smoothed_loss(member, variable, y, noise_by_copy)

@@ -1,0 +1,45 @@
+"""The public names, each with its home. `__init__.py` loads them from here on first use."""
+
+from shieldwall.data import Split as Split
+from shieldwall.data import load as _load_data
+from shieldwall.ensembles.ensemble import MaxMarginEnsemble as MaxMarginEnsemble
+from shieldwall.ensembles.ensemble import WeightedEnsemble as WeightedEnsemble
+from shieldwall.ensembles.votes import Vote as Vote
+from shieldwall.ensembles.weights import cache_confidences as cache_confidences
+from shieldwall.ensembles.weights import grid_search_weights as grid_search_weights
+from shieldwall.ensembles.weights import sween_weights as sween_weights
+from shieldwall.errors import UserError as UserError
+from shieldwall.loading import load as load
+from shieldwall.models.normalize import Normalize as Normalize
+from shieldwall.models.registry import build_members as build_members
+from shieldwall.noise.distributions import Gaussian as Gaussian
+from shieldwall.noise.distributions import Laplace as Laplace
+from shieldwall.noise.distributions import Uniform as Uniform
+from shieldwall.noise.exact import ExactGaussian as ExactGaussian
+from shieldwall.recipes.recipe import Schedule as Schedule
+from shieldwall.smoothing.after import after_smoothing as after_smoothing
+from shieldwall.smoothing.certificates import Certificates as Certificates
+from shieldwall.smoothing.certificates import from_counts as from_counts
+from shieldwall.smoothing.certification import certify as certify
+from shieldwall.smoothing.certification import certify_members as certify_members
+from shieldwall.smoothing.prediction import Predictions as Predictions
+from shieldwall.smoothing.prediction import predict as predict
+from shieldwall.training.adp import ADP as ADP
+from shieldwall.training.consistency import Consistency as Consistency
+from shieldwall.training.drt import DRT as DRT
+from shieldwall.training.gal import GAL as GAL
+from shieldwall.training.gaussian import GaussianAugmentation as GaussianAugmentation
+from shieldwall.training.loop import train as train
+from shieldwall.training.macer import MACER as MACER
+from shieldwall.training.objective import Loss as Loss
+from shieldwall.training.objective import MemberObjective as MemberObjective
+from shieldwall.training.objective import NoisyBatch as NoisyBatch
+from shieldwall.training.objective import Objective as Objective
+from shieldwall.training.smoothadv import SmoothAdv as SmoothAdv
+from shieldwall.training.stability import Stability as Stability
+from shieldwall.vocabulary import ABSTAIN as ABSTAIN
+
+__version__: str
+
+# Its own module calls it `load`: the import above is of the public name, too.
+load_data = _load_data

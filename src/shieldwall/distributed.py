@@ -1,0 +1,177 @@
+"""The processes that share one work, on torch's own distributed engine, as torchrun starts them."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from shieldwall.errors import UserError
+
+TIMEOUT = timedelta(minutes=10)
+"""How long a process waits for the others before it gives up."""
+
+TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Share:
+    """The consecutive rows of a batch that one process works on."""
+
+    start: int
+    count: int
+    """Never zero: see `is_padding`."""
+    total: int
+    """The size of the whole batch."""
+    is_padding: bool = False
+    """Whether the batch has no row for this process. It works on the first one then, for nothing, which
+    keeps its generator in step and its gradients and terms of the same shapes as everyone's."""
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.start + self.count)
+
+    @property
+    def num_rows(self) -> int:
+        """The rows that count in sums over all processes."""
+        return 0 if self.is_padding else self.count
+
+
+@dataclass(frozen=True)
+class ProcessGroup:
+    """The processes that work together, seen from one of them; a plain process is a group of its own.
+
+    Every method that is said to be joint must be called by all processes, in the same order. Alone, none
+    of them does anything.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    """The rank among the processes of this machine."""
+
+    @classmethod
+    def from_environment(cls) -> "ProcessGroup":
+        """The group that torchrun describes to each process it starts."""
+        if not all(name in os.environ for name in TORCHRUN):
+            return cls()
+        rank, local_rank, size = (int(os.environ[name]) for name in TORCHRUN[:3])
+        return cls(rank, size, local_rank)
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes and reports."""
+        return self.rank == 0
+
+    def device_name(self, asked: str | None) -> str | None:
+        """A GPU of its own for each process of a machine, unless a certain device is asked for."""
+        if self.size > 1 and asked in (None, "cuda") and torch.cuda.is_available():
+            return f"cuda:{self.local_rank}"
+        return asked
+
+    @contextmanager
+    def connected(
+        self, device: torch.device, *, shared: bool = False, patience: timedelta = TIMEOUT
+    ) -> Iterator[None]:
+        """Be connected to the others meanwhile; leave together with them.
+
+        `shared` says that processes of one machine work on the same device, `patience` how long one waits
+        for the others. One that ends is noticed at once.
+        """
+        if self.size == 1:
+            yield
+            return
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        # NCCL wants a GPU for each process; where they share one, gloo carries its tensors too.
+        backend = "nccl" if device.type == "cuda" and not shared else "gloo"
+        dist.init_process_group(backend, timeout=patience, device_id=device if backend == "nccl" else None)
+        try:
+            yield
+            # Not after an error: leaving in order would wait for the others, while they wait for this one.
+            with _needing_all():
+                dist.barrier()
+        except BaseException:
+            if backend == "gloo":  # which waits for nobody, and aborts where its threads outlive the program
+                dist.destroy_process_group()
+            raise
+        dist.destroy_process_group()
+
+    def share(self, total: int) -> Share:
+        """This process's rows of a batch of `total`: no process has two more than another."""
+        each, extra = divmod(total, self.size)
+        count = each + (self.rank < extra)
+        if count == 0:
+            return Share(0, 1, total, is_padding=True)
+        return Share(self.rank * each + min(self.rank, extra), count, total)
+
+    def broadcast(self, value: T) -> T:
+        """The first process's value (joint)."""
+        if self.size == 1:
+            return value
+        box = [value]
+        with _needing_all():
+            dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def gather(self, value: T) -> list[T]:
+        """Every process's value, by rank (joint)."""
+        box: list[T] = [value] * self.size
+        if self.size > 1:
+            with _needing_all():
+                dist.all_gather_object(box, value)
+        return box
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes (joint)."""
+        if self.size > 1:
+            with _needing_all():
+                dist.all_reduce(values)
+        return values
+
+    def broadcast_tensors(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrite tensors by the first process's (joint)."""
+        if self.size == 1:
+            return
+        for tensor in tensors:
+            # Bytes travel in the order of memory, which may differ between processes.
+            plain = tensor.detach().contiguous()
+            with _needing_all():
+                dist.broadcast(plain, src=0)
+            tensor.detach().copy_(plain)
+
+    def reduce_gradients(self, parameters: Sequence[Tensor], share: Share) -> None:
+        """Turn the gradients of the shares' mean losses into those of the batch's (joint).
+
+        Which parameters have a gradient must not depend on the images.
+        """
+        if self.size == 1:
+            return
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients]).mul_(share.num_rows / share.total)
+        parts = torch.split(self.sum(flat), [gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view(gradient.shape))
+
+
+SINGLE = ProcessGroup()
+
+
+@contextmanager
+def _needing_all() -> Iterator[None]:
+    """Say in one line that another process is gone, and how to go on; why it is, that one has said."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = re.sub(r"^\[\S+\] ", "", str(error).partition("\n")[0]).partition(". ")[0]
+        raise UserError(
+            f"the processes lost one another: {reason}; run the same command to go on from what is saved"
+        ) from error

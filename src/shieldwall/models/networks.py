@@ -1,0 +1,138 @@
+"""The networks by name, each with its normalisation inside.
+
+`digits-cnn` and `lenet` are for small grey images, `resnet20` and `resnet110` for 32x32 colour images (He et
+al. 2016, section 4.2: 6n + 2 layers), `resnet50` for 224x224 colour images (same paper; stride in the 3x3
+convolution). Its layers carry the names that published ImageNet weights use, so that such weights load into
+`network`.
+"""
+
+from collections import OrderedDict
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shieldwall.models.normalize import Normalize
+
+
+def digits_cnn(num_classes: int) -> nn.Module:
+    """A convolution and a hidden layer for 8x8 digits; 34,000 parameters at ten classes."""
+    return nn.Sequential(
+        Normalize([0.305], [0.376]),
+        nn.Conv2d(1, 16, 4, stride=2, padding=1), nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(16 * 4 * 4, 128), nn.ReLU(),
+        nn.Linear(128, num_classes),
+    )  # fmt: skip
+
+
+def lenet(num_classes: int) -> nn.Module:
+    """The LeNet of the smoothing literature on MNIST: conv 32-32-pool-64-64-pool, dense 200-200."""
+    return nn.Sequential(
+        Normalize([0.0], [1.0]),
+        nn.Conv2d(1, 32, 3), nn.ReLU(),
+        nn.Conv2d(32, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3), nn.ReLU(),
+        nn.Conv2d(64, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * 4 * 4, 200), nn.ReLU(),
+        nn.Linear(200, 200), nn.ReLU(),
+        nn.Linear(200, num_classes),
+    )  # fmt: skip
+
+
+class BasicBlock(nn.Module):
+    """Two convolutions around a shortcut, which is a 1x1 convolution where the shape changes."""
+
+    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels_in != channels_out:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), nn.BatchNorm2d(channels_out)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
+
+
+def _cifar_resnet(depth: int, num_classes: int) -> nn.Module:
+    blocks = (depth - 2) // 6
+    layers: list[nn.Module] = [
+        Normalize([0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]),
+        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+    ]  # fmt: skip
+    channels = 16
+    for width in (16, 32, 64):
+        for block in range(blocks):
+            layers.append(BasicBlock(channels, width, stride=2 if block == 0 and width > 16 else 1))
+            channels = width
+    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, num_classes))
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return network
+
+
+def resnet20(num_classes: int) -> nn.Module:
+    return _cifar_resnet(20, num_classes)
+
+
+def resnet110(num_classes: int) -> nn.Module:
+    return _cifar_resnet(110, num_classes)
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3 and 1x1 convolutions around a shortcut; four times as many channels out as within."""
+
+    def __init__(self, channels_in: int, width: int, stride: int) -> None:
+        super().__init__()
+        channels_out = 4 * width
+        self.conv1 = nn.Conv2d(channels_in, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, channels_out, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(channels_out)
+        self.downsample: nn.Module = nn.Identity()
+        if stride != 1 or channels_in != channels_out:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), nn.BatchNorm2d(channels_out)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = F.relu(self.bn1(self.conv1(x)))
+        out = F.relu(self.bn2(self.conv2(out)))
+        return F.relu(self.bn3(self.conv3(out)) + self.downsample(x))
+
+
+def _stage(channels_in: int, width: int, blocks: int, stride: int) -> nn.Sequential:
+    first = Bottleneck(channels_in, width, stride)
+    return nn.Sequential(first, *(Bottleneck(4 * width, width, 1) for _ in range(blocks - 1)))
+
+
+def resnet50(num_classes: int) -> nn.Module:
+    network = nn.Sequential(
+        OrderedDict[str, nn.Module](
+            conv1=nn.Conv2d(3, 64, 7, 2, padding=3, bias=False),
+            bn1=nn.BatchNorm2d(64),
+            relu=nn.ReLU(),
+            maxpool=nn.MaxPool2d(3, 2, padding=1),
+            layer1=_stage(64, 64, blocks=3, stride=1),
+            layer2=_stage(256, 128, blocks=4, stride=2),
+            layer3=_stage(512, 256, blocks=6, stride=2),
+            layer4=_stage(1024, 512, blocks=3, stride=2),
+            avgpool=nn.AdaptiveAvgPool2d(1),
+            flatten=nn.Flatten(),
+            fc=nn.Linear(2048, num_classes),
+        )
+    )
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    normalize = Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    return nn.Sequential(OrderedDict[str, nn.Module](normalize=normalize, network=network))

@@ -1,0 +1,92 @@
+"""Members by name, each with its normalisation inside, or from a user's own function.
+
+A model is a function `(num_classes) -> nn.Module` whose module maps images in [0, 1] to logits.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from shieldwall import seeds
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.models.networks import digits_cnn, lenet, resnet20, resnet50, resnet110
+
+ModelFactory = Callable[[int], nn.Module]
+
+MODELS: dict[str, ModelFactory] = {
+    "digits-cnn": digits_cnn,
+    "lenet": lenet,
+    "resnet20": resnet20,
+    "resnet110": resnet110,
+    "resnet50": resnet50,
+}
+
+
+def factory(name: str) -> ModelFactory:
+    """The model called `name`, or the function that `module:function` names."""
+    if ":" not in name:
+        if name not in MODELS:
+            raise unknown_name("model", name, [*MODELS, "module:function"])
+        return MODELS[name]
+    module_name, _, function_name = name.partition(":")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a user's module may fail in any way
+        raise UserError(f"model {name!r}: cannot import {module_name!r}: {_one_line(error)}") from error
+    finally:
+        sys.path.remove(here)
+    found: object = getattr(module, function_name, None)
+    if not callable(found):
+        raise UserError(f"model {name!r}: {module_name!r} has no function {function_name!r}")
+    return found
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def build_members(
+    name: str, count: int, num_classes: int, shape: tuple[int, int, int], seed: int
+) -> list[nn.Module]:
+    """`count` freshly initialised members, each from a seed of its own, checked against the data's shape."""
+    make = factory(name)
+    members = []
+    for k in range(count):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seeds.derive(seed, "member", k))
+            try:
+                member = make(num_classes)
+            except Exception as error:  # so may a user's function
+                raise UserError(f"model {name!r} cannot be built: {_one_line(error)}") from error
+        check_member(name, member, num_classes, shape)
+        members.append(member)
+    return members
+
+
+def check_member(name: str, member: object, num_classes: int, shape: tuple[int, int, int]) -> None:
+    """One dry run: images of the data's shape in, one logit per class out."""
+    if not isinstance(member, nn.Module):
+        raise UserError(f"model {name!r} must return an nn.Module; returned: {type(member).__name__}")
+    was_training = member.training
+    member.eval()
+    try:
+        with torch.inference_mode():
+            out = member(torch.zeros(2, *shape))
+    except Exception as error:
+        raise UserError(
+            f"model {name!r} does not accept images of shape {shape}: {_one_line(error)}"
+        ) from error
+    finally:
+        member.train(was_training)
+    given = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+    if given != (2, num_classes):
+        raise UserError(
+            f"model {name!r} returns {given} for 2 images of {num_classes} classes; "
+            f"expected: {(2, num_classes)}"
+        )

@@ -1,0 +1,55 @@
+"""Words that users, files and code share: labels, norms, noise, votes. Each has its one home here."""
+
+import math
+import re
+
+ABSTAIN = -1
+"""The label of an input whose class could not be told with the confidence asked for."""
+
+NORMS = ("l1", "l2", "linf")
+
+NOISES = {"gaussian": 1.0, "uniform": 1 / math.sqrt(3), "laplace": math.sqrt(2)}
+"""The standard deviation of each kind of noise whose own scale is 1."""
+
+SIGMAS = (0.25, 0.5, 1.0)
+"""The standard deviations of the paper's tables, which take the best of them on every data set."""
+
+WE, MME, EAS = "we", "mme", "eas"
+"""Weighted, max-margin, and ensemble after smoothing, which is had from the counts of the members."""
+VOTE_TITLES = {WE: "WE", MME: "MME", EAS: "EAS"}
+"""What the votes of ensembles are called, in a table's order."""
+
+_MEMBER = re.compile(r"member-(\d+)")
+
+
+def member_vote(number: int) -> str:
+    """The vote of a member alone, counted from 1."""
+    return f"member-{number}"
+
+
+def member_number(vote: str) -> int | None:
+    """Which member votes alone, counted from 1; None for the vote of an ensemble."""
+    member = _MEMBER.fullmatch(vote)
+    return int(member[1]) if member else None
+
+
+def is_member(vote: str) -> bool:
+    """Whether a vote is a single member of an ensemble."""
+    return member_number(vote) is not None
+
+
+def is_standard_vote(vote: str) -> bool:
+    """Whether a vote is called as every ensemble's are: a member alone, WE, MME or EAS."""
+    return vote in VOTE_TITLES or is_member(vote)
+
+
+def vote_title(vote: str) -> str:
+    """The vote as a table shows it; a vote by another name keeps it."""
+    number = member_number(vote)
+    return VOTE_TITLES.get(vote, vote) if number is None else f"member {number}"
+
+
+def vote_order(vote: str) -> tuple[int, int, str]:
+    """What sorts votes as a table does: members by number, WE, MME, EAS, then others by name."""
+    number = member_number(vote)
+    return (1, [*VOTE_TITLES, vote].index(vote), vote) if number is None else (0, number, vote)
