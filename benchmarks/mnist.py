@@ -25,8 +25,8 @@ from rich.console import Console
 from shieldwall import recipes
 from shieldwall.recipes import Recipe
 from shieldwall.report import table
-from shieldwall.results.logs import read_logs
-from shieldwall.results.packed import pack
+from shieldwall.results.archive import pack
+from shieldwall.results.record import read_logs
 from shieldwall.results.run import Run
 from shieldwall.stages.certify import certify_run
 from shieldwall.stages.train import train_run

@@ -1,7 +1,8 @@
 """The measured runs in results/mnist: ROW-SIGMA.tar.xz, one packed run each, read by row, sigma and vote."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,8 @@ import yaml
 from shieldwall import recipes
 from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe
-from shieldwall.results.log_names import FOLDER
-from shieldwall.results.logs import Log, read_log
-from shieldwall.results.packed import SUFFIX, as_folder
+from shieldwall.results.archive import SUFFIX
+from shieldwall.results.record import Log, RunRecord, read_runs
 from shieldwall.vocabulary import SIGMAS
 
 ROWS = (
@@ -31,11 +31,8 @@ class Measured:
 
     row: str
     sigma: float
-    folder: Path
     recipe: Recipe
-    settings: dict[str, Any]
-    environment: dict[str, Any]
-    _logs: dict[str, Log] = field(default_factory=dict)
+    record: RunRecord
 
     @property
     def name(self) -> str:
@@ -43,10 +40,15 @@ class Measured:
 
     def log(self, vote: str) -> Log | None:
         """The certificates of one vote, if it was certified."""
-        file = self.folder / FOLDER / f"{vote}.tsv"
-        if vote not in self._logs and file.is_file():
-            self._logs[vote] = read_log(file)
-        return self._logs.get(vote)
+        return next((log for log in self.record.logs if log.vote == vote), None)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.record.settings
+
+    @property
+    def environment(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.record.environment
 
 
 @dataclass(frozen=True)
@@ -97,24 +99,19 @@ def _read(file: Path) -> Measured:
         raise UserError(
             f"{file} is not called ROW-SIGMA{SUFFIX} with a sigma of {', '.join(map(str, SIGMAS))}"
         )
-    folder = as_folder(file)
-    recipe = recipes.from_file(folder / "recipe.yaml")
+    (record,) = read_runs([file])
+    recipe = record.recipe
+    if recipe is None:
+        raise UserError(f"{file}: this version does not read the recipe in it")
     if recipe.sigma != float(sigma):
         raise UserError(f"{file} is called by sigma {sigma}, but its recipe's is {recipe.sigma}")
     if row in ROWS and _method(recipe) != _method(recipes.get(f"mnist-{row}-{sigma}")):
         raise UserError(f"{file} is called by the method {row}, but its recipe is {recipe.name}")
-    settings = folder / FOLDER / "settings.yaml"
-    certified = yaml.safe_load(settings.read_text()) if settings.is_file() else {}
-    if missing := [key for key in SETTINGS if key not in certified]:
+    if missing := [key for key in SETTINGS if key not in record.settings]:
         raise UserError(
             f"{file}: its certificates do not say their {', '.join(missing)}; certify the run again"
         )
-    environment = folder / "environment.json"
-    return Measured(
-        row, float(sigma), folder, recipe,
-        settings=certified,
-        environment=json.loads(environment.read_text()) if environment.is_file() else {},
-    )  # fmt: skip
+    return Measured(row, float(sigma), recipe, record)
 
 
 def _method(recipe: Recipe) -> tuple[object, ...]:

@@ -96,7 +96,7 @@ def _way(run: Measured) -> str:
 
 def _inputs(run: Measured) -> str:
     log = next((log for vote in ("we", "member-1") if (log := run.log(vote)) is not None), None)
-    return DASH if log is None else f"{len(log.idx):,}"
+    return DASH if log is None else f"{len(log.certificates):,}"
 
 
 def _of_stages(run: Measured, key: str) -> str:

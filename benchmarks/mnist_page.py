@@ -135,7 +135,9 @@ class Page:
         shown = []
         for run in self.results.runs.values():
             logs = [run.log(vote) for vote in lines.VOTES]
-            cells = [DASH if log is None else f"{average_certified_radius(log):.3f}" for log in logs]
+            cells = [
+                DASH if log is None else f"{average_certified_radius(log.certificates):.3f}" for log in logs
+            ]
             shown.append([f"{run.row}, sigma {run.sigma:.2f}", *cells])
         return markdown_table(["", *lines.VOTES.values()], shown)
 

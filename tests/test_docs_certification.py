@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import shieldwall as sw
 from shieldwall import cli
 from shieldwall.noise.distributions import KINDS
-from shieldwall.results.certificates import COLUMNS
+from shieldwall.results.certificate_file import COLUMNS
 from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
 from shieldwall.smoothing.norms import in_norm
 from shieldwall.smoothing.plan import BOUNDS

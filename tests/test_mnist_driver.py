@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shieldwall.results.logs import read_logs
-from shieldwall.results.packed import as_folder
+from shieldwall.results.archive import read_archive
+from shieldwall.results.record import read_logs
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "data"))
@@ -45,8 +45,10 @@ def test_each_run_is_one_file_with_every_vote(filled: Path) -> None:
     for file in files:
         logs = read_logs([file])
         assert [log.vote for log in logs] == votes
-        assert {(len(log.idx), log.n, log.alpha) for log in logs} == {(1, 100, 0.001)}  # every 10th of 3
-    recipe = (as_folder(files[1]) / "recipe.yaml").read_text()
+        assert {
+            (len(log.certificates), log.certificates.fixed_n, log.certificates.alpha) for log in logs
+        } == {(1, 100, 0.001)}  # every 10th of 3
+    recipe = read_archive(files[1])["recipe.yaml"].decode()
     assert "start: runs/mnist/gaussian-0.5\n" in recipe
     assert "hold_out: 20\n" in recipe
 

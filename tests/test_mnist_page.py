@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from shieldwall import recipes
-from shieldwall.results.packed import pack
+from shieldwall.results.archive import pack
 
 ROOT = Path(__file__).parents[1]
 HEADER = "idx label predict radius correct n alpha noise bound vote"
@@ -296,4 +296,4 @@ def test_a_run_that_is_not_certified_is_refused(
     (root / "run" / "recipe.yaml").write_text(recipes.get("mnist-drt-1.0").to_yaml())
     pack(root / "run", root / "results" / "mnist" / "drt-1.0.tar.xz")
     assert call("--root", str(root)) == 2
-    assert "drt-1.0.tar.xz: its certificates do not say their every, n0, n, alpha" in capsys.readouterr().err
+    assert "drt-1.0.tar.xz: this packed run has no certificates" in capsys.readouterr().err

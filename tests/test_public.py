@@ -71,7 +71,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 
 def test_reports_do_not_import_torch() -> None:
-    code = "import sys, shieldwall.report, shieldwall.results.logs; print('torch' in sys.modules)"
+    code = "import sys, shieldwall.report, shieldwall.results.record; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -10,7 +10,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from shieldwall import data, recipes
 from shieldwall.report.page import write_page
-from shieldwall.results.logs import read_logs
+from shieldwall.results.record import read_logs
 
 METHODS, SIGMAS, VOTES = ("gaussian", "drt"), ("0.25", "0.5"), ("member-1", "we", "mme")
 INPUTS, N = 40, 1000

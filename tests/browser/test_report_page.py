@@ -28,7 +28,7 @@ from selenium.webdriver.support.ui import Select
 
 from shieldwall import data
 from shieldwall.report.page import write_page
-from shieldwall.results.logs import read_logs
+from shieldwall.results.record import read_logs
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from worked_log import WORKED, Lines
+from worked_log import WORKED, Lines, read_log
 
-from shieldwall.results.logs import Log, read_log
+from shieldwall.results.record import Log
 
 WriteLog = Callable[..., Path]
 

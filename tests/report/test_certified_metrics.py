@@ -1,7 +1,6 @@
 """Certified accuracy and its relatives, by hand and against slow oracles."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shieldwall.errors import UserError
-from shieldwall.results.logs import Log
+from shieldwall.results.certificates import Certificates
 from shieldwall.results.metrics import (
     abstention_rate,
     average_certified_radius,
@@ -19,16 +18,14 @@ from shieldwall.results.metrics import (
     default_radii,
     summary,
 )
+from shieldwall.results.record import Log
 
 
-def made(outcomes: list[tuple[int, float]]) -> Log:
-    """A log of inputs of class 0 from (predict, radius)."""
+def made(outcomes: list[tuple[int, float]]) -> Certificates:
+    """Certificates of inputs of class 0 from (predict, radius)."""
     predict = np.array([p for p, _ in outcomes])
     radius = np.array([r if p >= 0 else 0.0 for p, r in outcomes])
-    label = np.zeros_like(predict)
-    return Log(
-        "made", "made", "we", Path("made"), np.arange(len(label)), label, predict, radius, predict == 0
-    )
+    return Certificates(predict, radius, truth=np.zeros_like(predict))
 
 
 # Few distinct radii beside any radius, so that ties and radii on a step are common.
@@ -45,11 +42,11 @@ def test_worked_by_hand(worked: Log) -> None:
     """
     at = [0, 0.25, 0.26, 0.5, 0.75, 1.05, 1.1]
     expected = np.array([4, 3, 2, 2, 1, 1, 0]) / 6
-    assert certified_accuracy(worked, at).tolist() == expected.tolist()
-    assert clean_accuracy(worked) == 4 / 6
-    assert average_certified_radius(worked) == pytest.approx(1.9 / 6)
-    assert abstention_rate(worked) == 1 / 6
-    line = summary(worked, at)
+    assert certified_accuracy(worked.certificates, at).tolist() == expected.tolist()
+    assert clean_accuracy(worked.certificates) == 4 / 6
+    assert average_certified_radius(worked.certificates) == pytest.approx(1.9 / 6)
+    assert abstention_rate(worked.certificates) == 1 / 6
+    line = summary(worked.certificates, at)
     assert (line.inputs, line.radii, line.clean_accuracy) == (6, tuple(at), 4 / 6)
     assert line.certified_accuracy == tuple(expected)
     assert (line.average_certified_radius, line.abstention_rate) == (pytest.approx(1.9 / 6), 1 / 6)
@@ -57,26 +54,26 @@ def test_worked_by_hand(worked: Log) -> None:
 
 def test_curve_by_hand(worked: Log) -> None:
     """It steps down after each correct radius: 4/6 to 0.1, 3/6 to 0.25, 2/6 to 0.5, 1/6 to 1.05."""
-    r, accuracy = curve(worked)
+    r, accuracy = curve(worked.certificates)
     assert r.tolist() == [0.0, 0.1, 0.25, 0.5, 1.05]
     assert accuracy.tolist() == (np.array([4, 4, 3, 2, 1]) / 6).tolist()
 
 
 @given(logs, st.lists(radii, max_size=20))
-def test_curve_is_the_certified_accuracy(log: Log, probes: list[float]) -> None:
+def test_curve_is_the_certified_accuracy(log: Certificates, probes: list[float]) -> None:
     r, accuracy = curve(log)
     assert r[0] == 0
     assert (np.diff(r) > 0).all()
     near = [np.nextafter(x, side) for x in r for side in (0.0, np.inf)]
     for probe in [*probes, *r, *near]:
-        oracle = sum(bool(c) and x >= probe for c, x in zip(log.correct, log.radius, strict=True))
+        oracle = sum(bool(c) and x >= probe for c, x in zip(log.correct, log.radii, strict=True))
         k = np.searchsorted(r, probe, side="left")
-        assert (accuracy[k] if k < len(r) else 0.0) == oracle / len(log.idx)
-        assert certified_accuracy(log, probe) == oracle / len(log.idx)
+        assert (accuracy[k] if k < len(r) else 0.0) == oracle / len(log)
+        assert certified_accuracy(log, probe) == oracle / len(log)
 
 
 @given(logs)
-def test_average_certified_radius_is_the_area_under_the_curve(log: Log) -> None:
+def test_average_certified_radius_is_the_area_under_the_curve(log: Certificates) -> None:
     r, accuracy = curve(log)
     assert average_certified_radius(log) == pytest.approx(np.sum(np.diff(r) * accuracy[1:]))
 
@@ -84,7 +81,7 @@ def test_average_certified_radius_is_the_area_under_the_curve(log: Log) -> None:
 @pytest.mark.parametrize("bad", [-0.1, float("nan"), float("inf")])
 def test_bad_radius(worked: Log, bad: float) -> None:
     with pytest.raises(UserError, match="finite and not negative"):
-        certified_accuracy(worked, [0.0, bad])
+        certified_accuracy(worked.certificates, [0.0, bad])
 
 
 @pytest.mark.parametrize(
@@ -142,9 +139,9 @@ def test_default_radii_of_other_norms_are_5_to_10_round_ones_at_every_scale(
 
 
 @given(logs)
-def test_default_radii_are_few_and_reach_far(log: Log) -> None:
+def test_default_radii_are_few_and_reach_far(log: Certificates) -> None:
     found = default_radii([log])
-    largest = log.radius[log.correct].max(initial=0.0)
+    largest = log.radii[log.correct].max(initial=0.0)
     assert (5 if largest < 0.5 else 3) <= len(found) <= 11
     assert largest < found[-1] + found[1]
 

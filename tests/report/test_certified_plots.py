@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
+from worked_log import changed
 
 from shieldwall.errors import UserError
 from shieldwall.report import curve, plot_certified_accuracy
@@ -23,14 +23,14 @@ from shieldwall.report.legends import legend_place
 from shieldwall.report.plots import draw
 from shieldwall.report.rows import Row, as_rows
 from shieldwall.report.styles import styles
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 KINDS = ("png", "pdf", "svg")
 
 
 def family(log: Log, run: str, members: int = 3) -> list[Log]:
     votes = [*(f"member-{k + 1}" for k in range(members)), "we", "mme"]
-    return [replace(log, run=run, vote=vote, title=f"{run} {vote}") for vote in votes]
+    return [changed(log, run=run, vote=vote, title=f"{run} {vote}") for vote in votes]
 
 
 def title(figure: Figure) -> str:
@@ -68,19 +68,21 @@ def test_the_same_bytes_from_another_process(tmp_path: Path, worked: Log) -> Non
     """Another process has other hashes, and here another date."""
     code = (
         "import sys; from shieldwall.report.plots import plot_certified_accuracy; "
-        "from shieldwall.results.logs import read_log; "
-        "plot_certified_accuracy([read_log(sys.argv[1])], sys.argv[2:], intervals=True)"
+        "from shieldwall.results.record import read_logs; "
+        "plot_certified_accuracy(read_logs([sys.argv[1]]), sys.argv[2:], intervals=True)"
     )
     ours, theirs = ([str(tmp_path / who / f"f.{kind}") for kind in KINDS] for who in ("ours", "theirs"))
     plot_certified_accuracy([worked], ours, intervals=True)
     environment = {**os.environ, "PYTHONHASHSEED": "1", "SOURCE_DATE_EPOCH": "1000000000"}
-    subprocess.run([sys.executable, "-c", code, str(worked.path), *theirs], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "worked.tsv"), *theirs], env=environment, check=True
+    )
     for one, other in zip(ours, theirs, strict=True):
         assert Path(one).read_bytes() == Path(other).read_bytes()
 
 
 def test_svg_text_is_text(tmp_path: Path, worked: Log) -> None:
-    plot_certified_accuracy([replace(worked, title="digits <WE>")], tmp_path / "f.svg")
+    plot_certified_accuracy([changed(worked, title="digits <WE>")], tmp_path / "f.svg")
     drawn = ElementTree.parse(tmp_path / "f.svg").iter("{http://www.w3.org/2000/svg}text")
     said = ["".join(one.itertext()) for one in drawn]
     assert {"digits <WE>", "radius (L2)", "certified accuracy"} <= set(said)
@@ -88,7 +90,7 @@ def test_svg_text_is_text(tmp_path: Path, worked: Log) -> None:
 
 def test_seeds_have_a_band_of_their_deviation(worked: Log) -> None:
     """At 0 two runs have 4 and 3 of 6: 3.5 / 6 -+ (1 / 6) / sqrt(2)."""
-    other = replace(worked, correct=worked.correct & (worked.radius != 0.1))
+    other = changed(worked, correct=worked.certificates.correct & (worked.certificates.radii != 0.1))
     row = Row("digits WE", "digits", ((worked, other),))
     ends = band(row, np.array([0.0]), intervals=False)
     assert ends is not None
@@ -102,7 +104,7 @@ def test_a_band_of_intervals_holds_the_curve(worked: Log) -> None:
     assert list(draw([worked]).axes[0].collections) == []
     (shaded,) = draw([worked], intervals=True).axes[0].collections
     (row,) = as_rows([worked])
-    r, accuracy = curve(worked)
+    r, accuracy = curve(worked.certificates)
     low, high = band(row, r, intervals=True) or pytest.fail("no band")
     assert (low <= accuracy).all()
     assert (accuracy <= high).all()
@@ -176,11 +178,11 @@ def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path, worked
     ("norm", "label"), [("l1", "radius (L1)"), ("l2", "radius (L2)"), ("linf", "radius (L-infinity)")]
 )
 def test_the_axis_says_the_norm(worked: Log, norm: str, label: str) -> None:
-    assert draw([replace(worked, norm=norm)]).axes[0].get_xlabel() == label
+    assert draw([changed(worked, norm=norm)]).axes[0].get_xlabel() == label
 
 
 def test_different_norms_are_refused(tmp_path: Path, worked: Log) -> None:
-    other = replace(worked, title="other", norm="l1")
+    other = changed(worked, title="other", norm="l1")
     with pytest.raises(UserError, match="worked has L2 radii, other has L1 radii"):
         plot_certified_accuracy([worked, other], tmp_path / "f.png")
     assert not (tmp_path / "f.png").exists()
@@ -193,7 +195,7 @@ def test_one_path_and_any_case(tmp_path: Path, worked: Log) -> None:
 
 def test_the_lines_are_the_curves(worked: Log) -> None:
     axes = draw(family(worked, "r")).axes[0]
-    r, accuracy = curve(worked)
+    r, accuracy = curve(worked.certificates)
     for line in axes.get_lines():
         assert line.get_drawstyle() == "steps-pre"
         assert np.array_equal(line.get_xdata(), [*r, r[-1]])
@@ -239,7 +241,9 @@ def test_several_runs_have_a_colour_each(worked: Log) -> None:
 def test_votes_with_one_curve_are_both_seen(worked: Log, runs: str) -> None:
     """WE and MME of each run lie on each other, each run further out than the one before."""
     logs = [
-        replace(log, radius=worked.radius + k) for k, run in enumerate(runs) for log in family(worked, run, 0)
+        changed(log, radii=worked.certificates.radii + k)
+        for k, run in enumerate(runs)
+        for log in family(worked, run, 0)
     ]
     figure = draw(logs)
     figure.axes[0].get_legend().remove()
@@ -273,15 +277,13 @@ def test_the_file_says_how_it_was_made(tmp_path: Path, worked: Log) -> None:
     [([0.1, 0.2, 0.3, 1.0], "upper right"), ([1.0] * 4, "lower left"), ([0.1, 0.9, 0.95, 1.0], "lower left")],
 )
 def test_the_legend_takes_a_free_corner(worked: Log, radii: list[float], place: str) -> None:
-    log = replace(
-        worked, idx=np.arange(4), correct=np.ones(4, dtype=bool), radius=np.array(radii), predict=np.zeros(4)
-    )
+    log = changed(worked, indices=np.arange(4), radii=np.array(radii), labels=np.zeros(4), truth=np.zeros(4))
     assert legend_place([log], ["WE"] * 5, 1.0, 1.0)["loc"] == place
     assert "bbox_to_anchor" in legend_place([log], ["WE"] * 40, 1.0, 1.0)
 
 
 def test_nothing_certified_still_draws(tmp_path: Path, worked: Log) -> None:
-    nothing = replace(worked, correct=np.zeros(6, dtype=bool), radius=np.zeros(6))
+    nothing = changed(worked, correct=np.zeros(6, dtype=bool), radii=np.zeros(6))
     plot_certified_accuracy([nothing], tmp_path / "f.png")
     assert (tmp_path / "f.png").is_file()
 

@@ -2,12 +2,11 @@
 
 import csv
 from collections.abc import Callable
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from worked_log import WORKED
+from worked_log import WORKED, changed
 
 from shieldwall.errors import UserError
 from shieldwall.report.csv_table import COLUMNS, as_csv
@@ -15,7 +14,7 @@ from shieldwall.report.envelopes import envelopes
 from shieldwall.report.intervals import of_proportion
 from shieldwall.report.seeds import average_over_seeds
 from shieldwall.report.table_files import write_table
-from shieldwall.results.logs import Log, read_logs
+from shieldwall.results.record import Log, read_logs
 
 Write = Callable[..., Path]
 
@@ -26,7 +25,7 @@ def read(text: str) -> list[dict[str, str]]:
 
 
 def test_one_log(worked: Log) -> None:
-    lines = read(as_csv([replace(worked, run='a, "b"')], [0.25]))
+    lines = read(as_csv([changed(worked, run='a, "b"')], [0.25]))
     assert [line["radius"] for line in lines] == ["0.0", "0.25"]
     assert list(lines[0]) == list(COLUMNS)
     last = lines[1]
@@ -47,7 +46,7 @@ def test_one_log(worked: Log) -> None:
 
 
 def test_what_a_log_does_not_say_is_empty(worked: Log) -> None:
-    foreign = replace(worked, sigma=None, n=None, alpha=None, noise=None, precision=None, bound=None)
+    foreign = changed(worked, n=None, alpha=None, noise=None, precision=None, bound=None)
     line = read(as_csv([foreign]))[0]
     assert [line[name] for name in ("sigma", "noise", "n", "alpha", "precision", "bound")] == [""] * 6
 

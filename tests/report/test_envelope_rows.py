@@ -1,14 +1,13 @@
 """The best sigma at each radius: by hand, against brute force, and how sure it is."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worked_log import CERTIFIED_OTHERWISE, WORKED
+from worked_log import CERTIFIED_OTHERWISE, WORKED, changed
 
 from shieldwall.errors import UserError
 from shieldwall.report import as_markdown
@@ -19,8 +18,9 @@ from shieldwall.report.page.entries import entries
 from shieldwall.report.page.envelope import envelopes as page_envelopes
 from shieldwall.report.rows import Row, as_one, as_rows
 from shieldwall.report.seeds import average_over_seeds
-from shieldwall.results.logs import Log, read_logs
+from shieldwall.results.certificates import Certificates
 from shieldwall.results.metrics import curve
+from shieldwall.results.record import Log, read_logs
 
 Write = Callable[..., Path]
 FAR = [(0, 0, 0, "1.5"), (1, 1, 1, "0.75"), (2, 2, 0, "0.1"), *WORKED[3:5], (5, 5, 0, "0.2")]
@@ -99,7 +99,7 @@ def test_what_differs_by_more_than_sigma_has_no_envelope(
     write_run(tmp_path / "a", "mnist-gaussian-0.25", ["we"], sigma=0.25)
     write_run(tmp_path / "b", **{"name": "mnist-gaussian-0.5", "votes": ["we"], "sigma": 0.5, **other})
     logs = read_logs([tmp_path / "a", tmp_path / "b"])
-    assert {log.sigma for log in logs} > {0.25}
+    assert {log.certificates.sigma for log in logs} > {0.25}
     assert over_sigma(as_rows(logs)) == page_envelopes(entries(logs)) == []
 
 
@@ -118,7 +118,7 @@ def test_a_page_has_one_for_each_seed(tmp_path: Path, write_run: Write) -> None:
     for folder, sigma, seed in (("a", 0.25, 0), ("b", 0.5, 1), ("c", 0.25, 1), ("d", 0.5, 0)):
         write_run(tmp_path / folder, f"mnist-gaussian-{sigma}", ["we"], sigma=sigma, seed=seed)
     found = page_envelopes(entries(read_logs([tmp_path / folder for folder in "abcd"])))
-    assert [(one.method, [entry.log.path.parts[-3] for entry in one.of]) for one in found] == [
+    assert [(one.method, [entry.record.home.name for entry in one.of]) for one in found] == [
         ("mnist-gaussian, seed 0", ["a", "d"]),
         ("mnist-gaussian, seed 1", ["b", "c"]),
     ]
@@ -177,7 +177,14 @@ def test_the_interval_covers_the_true_envelope(worked: Log) -> None:
 
 def _with_correct(log: Log, inputs: int, correct: int) -> Log:
     idx = np.arange(inputs)
-    return replace(log, idx=idx, label=idx, predict=idx, radius=np.ones(inputs), correct=idx < correct)
+    return changed(log, indices=idx, truth=idx, labels=idx, radii=np.ones(inputs), correct=idx < correct)
+
+
+def _outcomes_log(inputs: list[tuple[bool, float]]) -> Log:
+    idx = np.arange(len(inputs))
+    labels = np.where([is_correct for is_correct, _ in inputs], idx, idx + 1)
+    radii = np.array([radius for _, radius in inputs])
+    return Log("", "", "we", Certificates(labels, radii, indices=idx, truth=idx))
 
 
 outcomes = st.lists(
@@ -189,11 +196,7 @@ outcomes = st.lists(
 def test_it_is_the_largest_at_every_radius_and_steps_down_where_it_says(
     samples: list[list[tuple[bool, float]]],
 ) -> None:
-    idx = np.arange(4)
-    logs = [
-        Log("", "", "we", Path(), idx, idx, idx, np.array([r for _, r in one]), np.array([c for c, _ in one]))
-        for one in samples
-    ]
+    logs = [_outcomes_log(outcome) for outcome in samples]
     row = as_one(logs)
     r = steps(row)
     values = accuracy(row, r)
@@ -203,7 +206,7 @@ def test_it_is_the_largest_at_every_radius_and_steps_down_where_it_says(
         k = np.searchsorted(r, probe, side="left")
         assert (values[k] if k < len(r) else 0.0) == accuracy(row, [probe])[0] == expected
     if len(logs) == 1:
-        assert [part.tolist() for part in curve(logs[0])] == [r.tolist(), values.tolist()]
+        assert [part.tolist() for part in curve(logs[0].certificates)] == [r.tolist(), values.tolist()]
 
 
 def test_seeds_are_averaged_before_sigma_is_chosen(tmp_path: Path, write_run: Write) -> None:

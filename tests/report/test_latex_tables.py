@@ -1,22 +1,22 @@
 """LaTeX: to the letter, whole, and with nothing that LaTeX would read as a command."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from worked_log import changed
 
 from shieldwall.report.latex import as_latex, escaped
 from shieldwall.report.rows import Row
 from shieldwall.report.table_files import write_table
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 
 @pytest.fixture
 def pair(worked: Log) -> list[Log]:
-    better = replace(worked, radius=worked.radius + 0.25, title="a_b & co 100%", run="other")
-    return [replace(worked, title="digits WE", run="digits"), better]
+    better = changed(worked, radii=worked.certificates.radii + 0.25, title="a_b & co 100%", run="other")
+    return [changed(worked, title="digits WE", run="digits"), better]
 
 
 def structure(text: str) -> list[int]:
@@ -67,7 +67,7 @@ def test_intervals_stand_below_their_numbers(pair: list[Log]) -> None:
 
 
 def test_deviations_follow_their_numbers(worked: Log) -> None:
-    other = replace(worked, correct=worked.correct & (worked.radius > 0.2))
+    other = changed(worked, correct=worked.certificates.correct & (worked.certificates.radii > 0.2))
     text = as_latex([Row("digits WE", "digits", ((worked, other),))], [0.5])
     assert r"58.3 $\pm$ 11.8" in text
     assert r"Mean $\pm$ standard deviation over 2 seeds." in text
@@ -78,30 +78,30 @@ def test_deviations_follow_their_numbers(worked: Log) -> None:
     "title", ["[odd]", "*", "\\end{tabular}", "$x_1^2$ {~} <a|b> #1 100% & \\\\", "a\nb"]
 )
 def test_any_title_is_printed_as_it_is(worked: Log, title: str) -> None:
-    logs = [replace(worked, title=title), replace(worked, title="b", run="b", radius=np.zeros(6))]
+    logs = [changed(worked, title=title), changed(worked, title="b", run="b", radii=np.zeros(6))]
     for intervals in (False, True):
         assert set(structure(as_latex(logs, [0.5], intervals=intervals))) == {6}
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("fields", "said"),
     [
         ({"norm": "linf"}, r"by $\ell_\infty$ radius. 6 inputs"),
         ({"norm": "l1"}, r"by $\ell_1$ radius. 6 inputs"),
         ({"alpha": 5e-6}, r", $\alpha = 5 \cdot 10^{-6}$, "),
         ({"n": 12}, ", $n = 12$, "),
-        ({"most_draws": 100_000, "bound": "sequential"}, "6 inputs, $n$ up to 100,000, "),
+        ({"bound": "sequential(100000)"}, "6 inputs, $n$ up to 100,000, "),
     ],
 )
-def test_symbols_are_mathematics(worked: Log, changed: dict[str, object], said: str) -> None:
-    text = as_latex([replace(worked, title="n = 5, sigma", **changed)])
+def test_symbols_are_mathematics(worked: Log, fields: dict[str, object], said: str) -> None:
+    text = as_latex([changed(worked, title="n = 5, sigma", **fields)])
     assert said in text
     assert "\nn = 5, sigma &" in text
     structure(text)
 
 
 def test_what_is_averaged_and_best_has_symbols_too(worked: Log) -> None:
-    wide = replace(worked, sigma=0.5)
+    wide = changed(worked, sigma=0.5)
     text = as_latex([Row("digits WE", "digits", ((worked,), (wide,)))], intervals=True)
     assert r"Best $\sigma$: at each radius the best of $\sigma$ 0.25, 0.5, chosen on these inputs;" in text
     assert "Student's $t$" in text

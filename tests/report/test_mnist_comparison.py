@@ -1,7 +1,5 @@
 """Our rows beside the paper's: what differs, by how much, and when it is called a difference."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,8 @@ from shieldwall.report.comparison import (
     best_accuracy,
     shares_differ,
 )
-from shieldwall.results.logs import Log
+from shieldwall.results.certificates import Certificates
+from shieldwall.results.record import Log
 
 INPUTS = 1_000
 
@@ -25,7 +24,7 @@ def log_of(*levels: tuple[float, int]) -> Log:
     label = np.zeros(INPUTS, dtype=np.int64)
     predict = np.concatenate([np.zeros(len(radius)), np.ones(wrong)]).astype(np.int64)
     radius = np.concatenate([radius, np.full(wrong, 9.0)])
-    return Log("t", "r", "we", Path("we.tsv"), np.arange(INPUTS), label, predict, radius, predict == label)
+    return Log("t", "r", "we", Certificates(predict, radius, indices=np.arange(INPUTS), truth=label))
 
 
 @pytest.mark.parametrize(

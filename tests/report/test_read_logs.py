@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shieldwall.errors import UserError
-from shieldwall.results.logs import read_logs
+from shieldwall.results.record import read_logs
 
 Write = Callable[..., Path]
 VOTES = ["we-sween", "eas", "mme", "zebra", "member-10", "we", "member-2", "apple", "member-1"]

@@ -21,10 +21,9 @@ from shieldwall.report.page import gallery, write_page
 from shieldwall.report.page.curves import starts_hidden
 from shieldwall.report.page.entries import choices, entries
 from shieldwall.report.page.envelope import envelopes
-from shieldwall.report.page.extras import read_extras
 from shieldwall.report.page.training_curves import panels
-from shieldwall.results.logs import read_logs
 from shieldwall.results.paper import envelope_counterpart
+from shieldwall.results.record import RunRecord, read_logs
 
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 MOST_BYTES = 3_000_000
@@ -156,7 +155,9 @@ def test_envelopes_are_the_largest_curve_at_every_radius(mnist: list[Path]) -> N
         radii = np.linspace(0, 3, 301)
         brute = [
             max(
-                np.mean(e.log.correct & (e.log.radius >= r)) for e in found if e.protocol == envelope.protocol
+                np.mean(e.log.certificates.correct & (e.log.certificates.radii >= r))
+                for e in found
+                if e.protocol == envelope.protocol
             )
             for r in radii
         ]
@@ -216,7 +217,10 @@ def test_curves_hold_the_exact_accuracy_at_every_radius_of_the_grid(
     radii = data["radii"]
     assert (radii[0], len(radii) <= 540, radii[-1] > 2.4) == (0, True, True)
     for curve, log in zip(data["curves"], logs, strict=False):
-        exact = [100 * np.mean(log.correct & (log.radius >= r)) for r in radii[: len(curve["accuracy"])]]
+        exact = [
+            100 * np.mean(log.certificates.correct & (log.certificates.radii >= r))
+            for r in radii[: len(curve["accuracy"])]
+        ]
         assert curve["accuracy"] == pytest.approx(exact)
         assert curve["accuracy"][-1] == 0
 
@@ -259,13 +263,12 @@ def test_what_the_numbers_were_made_with(tmp_path: Path) -> None:
     assert "rho_gd" in page
 
 
-def test_extras_add_up_members_and_leave_out_what_is_no_count(tmp_path: Path) -> None:
+def test_votes_of_members_add_up_and_what_is_no_count_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "we.tsv").write_text(certificates([0.1, 0.2], 0.25, "we", counts="5,3,0;4,0,4"))
-    found = read_extras(read_logs([tmp_path / "we.tsv"])[0])
-    assert found.counts == {0: [9, 3, 4], 1: [9, 3, 4]}
-    assert (found.n0, found.seed, found.seconds) == ("100", "3", 0.25)
     (tmp_path / "mme.tsv").write_text(certificates([0.1], 0.25, "mme", counts="many"))
-    assert read_extras(read_logs([tmp_path / "mme.tsv"])[0]).counts == {}
+    page, _ = written([tmp_path / "we.tsv", tmp_path / "mme.tsv"], tmp_path)
+    logs = data_of(page, "gallery-data")["logs"]
+    assert [log["counts"] for log in logs] == [[[0, 9, 2, 4, 1, 3]] * 2, None]
 
 
 def test_training_panels_are_grouped_and_fractions_become_percent(tmp_path: Path) -> None:
@@ -273,9 +276,8 @@ def test_training_panels_are_grouped_and_fractions_become_percent(tmp_path: Path
         {"epoch": 1, "lr": 0.1, "loss": 2.0, "cm": 0.5, "gd": 0.25, "accuracy": 0.5, "seconds": 1.0},
         {"epoch": 2, "lr": 0.1, "loss": float("nan"), "cm": 0.4, "gd": 0.2, "accuracy": 0.75, "seconds": 1.0},
     ]
-    log = tmp_path / "training.jsonl"
-    log.write_text("".join(json.dumps(record) + "\n" for record in records) + '{"epoch": 3, "lo')
-    found = panels([None, tmp_path])
+    log = "".join(json.dumps(record) + "\n" for record in records) + '{"epoch": 3, "lo'
+    found = panels([[], RunRecord("run", tmp_path, {}, {"training.jsonl": log}).training])
     assert [(panel.group, len(panel.lines)) for panel in found] == [
         ("Accuracy", 1), ("Gradient diversity", 1), ("Loss terms", 1), ("Loss terms", 1)
     ]  # fmt: skip
@@ -283,9 +285,9 @@ def test_training_panels_are_grouped_and_fractions_become_percent(tmp_path: Path
     assert (accuracy.run, accuracy.epochs, accuracy.values) == (1, [1, 2], [50.0, 75.0])
     assert loss.values == [2.0, None]
 
-    log.write_text('{"epoch": 1}\nnothing\n{"epoch": 2}\n')
+    damaged = RunRecord("run", tmp_path, {}, {"training.jsonl": '{"epoch": 1}\nnothing\n{"epoch": 2}\n'})
     with pytest.raises(UserError, match=r"training\.jsonl, line 2 is damaged"):
-        panels([tmp_path])
+        _ = damaged.training
 
 
 def test_long_training_logs_are_thinned_and_keep_their_last_epoch(tmp_path: Path) -> None:

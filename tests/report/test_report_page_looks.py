@@ -14,7 +14,7 @@ from shieldwall.report.page.curves import curves, grid
 from shieldwall.report.page.entries import entries
 from shieldwall.report.page.envelope import envelopes
 from shieldwall.report.page.looks import Looks
-from shieldwall.results.logs import read_logs
+from shieldwall.results.record import read_logs
 
 VOTES = ("we", "mme", "eas", "we-grid", "we-sween", "member-1", "member-2", "member-3")
 GROUNDS = {"light": "#ffffff", "dark": "#14171a"}

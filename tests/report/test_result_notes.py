@@ -1,13 +1,13 @@
 """The line below a table: what all of its numbers were made with, to the letter."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from worked_log import changed, read_log
 
 from shieldwall.report.notes import STOPPED_EARLY, notes
-from shieldwall.results.logs import Log, read_log
+from shieldwall.results.record import Log
 
 Write = Callable[..., Path]
 USUAL = "6 inputs, n = 1,000, alpha = 0.001, sigma = 0.25"
@@ -87,7 +87,5 @@ def test_only_what_the_logs_share(
 
 
 def test_a_foreign_log_says_nothing_of_itself(worked: Log) -> None:
-    foreign = replace(
-        worked, sigma=None, n=None, alpha=None, noise=None, precision=None, bound=None, mean_draws=None
-    )
+    foreign = changed(worked, n=None, alpha=None, noise=None, precision=None, bound=None)
     assert notes([foreign]) == ["6 inputs"]

@@ -9,22 +9,22 @@ from io import StringIO
 import numpy as np
 import pytest
 from rich.console import Console
+from worked_log import changed
 
 from shieldwall.errors import UserError
 from shieldwall.report import as_markdown, table
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 
 @pytest.fixture
 def pair(worked: Log) -> list[Log]:
     """The worked log, and one that is 0.25 better on its correct inputs but wrong on the fifth."""
-    first = replace(worked, title="digits WE")
-    better = replace(
+    first = changed(worked, title="digits WE")
+    better = changed(
         worked,
         title="digits [MME]",
-        predict=np.array([0, 1, 2, 1, 0, 0]),
-        correct=np.array([True, True, True, False, False, False]),
-        radius=np.array([0.75, 0.5, 0.35, 0.9, 0.1, 0.0]),
+        labels=np.array([0, 1, 2, 1, 0, 0]),
+        radii=np.array([0.75, 0.5, 0.35, 0.9, 0.1, 0.0]),
     )
     return [first, better]
 
@@ -50,7 +50,7 @@ def test_terminal(pair: list[Log]) -> None:
 
 
 def test_markdown(pair: list[Log]) -> None:
-    pair[0] = replace(pair[0], title="a|b $c$")
+    pair[0] = changed(pair[0], title="a|b $c$")
     assert as_markdown(pair, [0.3, 0.03125]) == (
         "certified accuracy in %, by L2 radius\n\n"
         "|  | clean 0.00 | 0.0312 | 0.30 | ACR | abst. % | inputs |\n"
@@ -74,7 +74,7 @@ def test_a_lone_log_has_nothing_bold(worked: Log) -> None:
 
 
 def test_what_differs_is_not_said_for_all(pair: list[Log]) -> None:
-    pair[1] = replace(pair[1], sigma=0.5, n=None)
+    pair[1] = changed(pair[1], sigma=0.5, n=None)
     assert as_markdown(pair).endswith("6 inputs, alpha = 0.001\n")
 
 
@@ -82,14 +82,14 @@ def test_what_differs_is_not_said_for_all(pair: list[Log]) -> None:
     ("norm", "title"), [("l1", "by L1 radius"), ("l2", "by L2 radius"), ("linf", "by L-infinity radius")]
 )
 def test_the_title_says_the_norm(pair: list[Log], norm: str, title: str) -> None:
-    logs = [replace(log, norm=norm) for log in pair]
+    logs = [changed(log, norm=norm) for log in pair]
     assert as_markdown(logs).startswith(f"certified accuracy in %, {title}\n")
     assert rendered(logs).startswith(f"certified accuracy in %, {title}\n")
 
 
 @pytest.mark.parametrize("show", [table, as_markdown])
 def test_different_norms_are_refused(pair: list[Log], show: Callable[[list[Log]], object]) -> None:
-    other = replace(pair[1], title="digits (linf) MME", norm="linf")
+    other = changed(pair[1], title="digits (linf) MME", norm="linf")
     with pytest.raises(UserError) as refusal:
         show([pair[0], pair[1], other])
     assert str(refusal.value) == (
@@ -99,7 +99,7 @@ def test_different_norms_are_refused(pair: list[Log], show: Callable[[list[Log]]
 
 
 def test_small_radii_keep_their_digits(pair: list[Log]) -> None:
-    logs = [replace(log, radius=log.radius / 1000, norm="linf") for log in pair]
+    logs = [changed(log, radii=log.certificates.radii / 1000, norm="linf") for log in pair]
     assert as_markdown(logs).splitlines()[2:6] == [
         "|  | clean 0.00 | 0.00025 | 0.0005 | 0.00075 | 0.001 | ACR | abst. % | inputs |",
         "| :-- | --: | --: | --: | --: | --: | --: | --: | --: |",
@@ -110,25 +110,25 @@ def test_small_radii_keep_their_digits(pair: list[Log]) -> None:
 
 
 def test_nothing_certified_has_a_table(worked: Log) -> None:
-    nothing = replace(worked, radius=np.zeros(6), norm="linf")
+    nothing = changed(worked, radii=np.zeros(6), norm="linf")
     assert "| 0.000 |" in as_markdown([nothing])
 
 
-@pytest.mark.parametrize("field", ["idx", "label"])
+@pytest.mark.parametrize("field", ["indices", "truth"])
 def test_other_inputs_are_warned_of(pair: list[Log], field: str) -> None:
     """Other numbers are other inputs, and so are other labels under the same numbers."""
-    pair[1] = replace(pair[1], **{field: getattr(pair[1], field) + 1})
+    pair[1] = changed(pair[1], **{field: getattr(pair[1].certificates, field) + 1})
     assert "warning: the inputs differ from log to log" in " ".join(rendered(pair).split())
     assert "warning: the inputs differ from log to log" in as_markdown(pair)
 
 
 def test_the_order_of_inputs_does_not_matter(pair: list[Log]) -> None:
-    pair[1] = replace(pair[1], idx=pair[1].idx[::-1], label=pair[1].label[::-1])
+    pair[1] = replace(pair[1], certificates=pair[1].certificates[::-1])
     assert "warning" not in as_markdown(pair)
 
 
 def test_a_narrow_terminal_wraps_titles_and_cuts_no_number(pair: list[Log]) -> None:
-    pair[0] = replace(pair[0], title="digits-gaussian-2-members member 1")
+    pair[0] = changed(pair[0], title="digits-gaussian-2-members member 1")
     shown = rendered(pair, [0.1 * k for k in range(11)], width=40)
     assert "…" not in shown
     assert "\ndigits-gaussian-2-" in shown

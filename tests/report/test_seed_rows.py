@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worked_log import CERTIFIED_OTHERWISE, WORKED
+from worked_log import CERTIFIED_OTHERWISE, WORKED, changed
 
 from shieldwall.report import as_markdown
 from shieldwall.report.estimates import (
@@ -19,7 +19,7 @@ from shieldwall.report.estimates import (
 from shieldwall.report.intervals import of_mean, of_proportion
 from shieldwall.report.rows import Row, as_rows
 from shieldwall.report.seeds import average_over_seeds
-from shieldwall.results.logs import Log, read_logs
+from shieldwall.results.record import Log, read_logs
 
 Write = Callable[..., Path]
 BETTER = [(0, 0, 0, "0.75"), (1, 1, 1, "0.5"), *WORKED[2:]]
@@ -71,15 +71,14 @@ def test_its_interval_is_over_inputs_and_seeds(three: list[Row]) -> None:
 def test_seeds_that_agree_are_no_surer_than_one_of_them(worked: Log) -> None:
     """All of 60 images in each of three runs: the 60 say no more for being certified three times."""
     idx = np.arange(60)
-    log = replace(worked, idx=idx, label=idx, predict=idx, radius=np.ones(60), correct=idx >= 0)
+    log = changed(worked, indices=idx, truth=idx, labels=idx, radii=np.ones(60), correct=idx >= 0)
     one, several = (accuracy_interval(Row("", "", (logs,)), [0.5]) for logs in ((log,), (log, log, log)))
     assert float(several.low[0]) == float(one.low[0]) == pytest.approx(0.025 ** (1 / 60))
     assert float(several.high[0]) == float(one.high[0]) == 1.0
 
 
 def test_inputs_in_another_order_are_the_same_inputs(worked: Log) -> None:
-    names = ("idx", "label", "predict", "radius", "correct")
-    turned = replace(worked, **{name: getattr(worked, name)[::-1] for name in names})
+    turned = replace(worked, certificates=worked.certificates[::-1])
     both, straight = (average_radius(Row("", "", ((worked, other),))) for other in (turned, worked))
     assert both is not None
     assert straight is not None

@@ -15,7 +15,7 @@ from shieldwall.errors import UserError
 from shieldwall.loading import load
 from shieldwall.recipes import difference
 from shieldwall.results import environment
-from shieldwall.results.packed import pack
+from shieldwall.results.archive import pack
 from shieldwall.results.run import Run
 
 SMOKE = recipes.get("smoke")

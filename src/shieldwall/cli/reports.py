@@ -46,7 +46,7 @@ def report_command(
     from shieldwall.report.seeds import average_over_seeds
     from shieldwall.report.table_files import check_table_path, write_table
     from shieldwall.report.tables import table as drawn
-    from shieldwall.results.logs import read_logs
+    from shieldwall.results.record import read_logs
 
     at = numbers("--radii", radii) or None
     for path in table or ():

@@ -8,7 +8,7 @@ import numpy as np
 from shieldwall.report.cells import PLUS_MINUS
 from shieldwall.report.estimates import accuracy, accuracy_deviation, accuracy_interval, steps
 from shieldwall.report.rows import Row
-from shieldwall.results.metrics import Floats
+from shieldwall.results.certificates import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

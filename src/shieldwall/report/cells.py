@@ -17,8 +17,8 @@ from shieldwall.report.estimates import (
 )
 from shieldwall.report.norms import shared_norm
 from shieldwall.report.rows import Row, as_rows, logs_of
-from shieldwall.results.logs import Log
 from shieldwall.results.metrics import default_radii
+from shieldwall.results.record import Log
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 _SHOWN_DIGITS, _MOST_DECIMALS = 3, 9
@@ -44,7 +44,7 @@ def about(shown: Sequence[Log | Row]) -> str:
 
 def table_radii(shown: Sequence[Log | Row], radii: Sequence[float] | None = None) -> list[float]:
     """The radii of a table, 0 among them, always: those given, or round ones."""
-    wanted = default_radii(logs_of(shown)) if radii is None else radii
+    wanted = default_radii([log.certificates for log in logs_of(shown)]) if radii is None else radii
     return [float(r) for r in np.unique(np.append(0.0, wanted))]
 
 
@@ -115,7 +115,7 @@ def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], comp
 
 def _inputs(row: Row) -> str:
     """How many; certificates that are shown as one are of the same inputs."""
-    return str(len(row.logs[0].idx))
+    return str(len(row.logs[0].certificates))
 
 
 def _between(low: str, high: str) -> str:

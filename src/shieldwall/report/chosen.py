@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from shieldwall.errors import unknown_name
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 
 def of_votes(logs: Sequence[Log], votes: Collection[str]) -> list[Log]:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from shieldwall.report.estimates import accuracy
 from shieldwall.report.rows import as_one
-from shieldwall.results.logs import Log
-from shieldwall.results.metrics import Floats, average_certified_radius
+from shieldwall.results.certificates import Floats
+from shieldwall.results.metrics import average_certified_radius
+from shieldwall.results.record import Log
 
 QUANTILE = 1.96
 PAPER_INPUTS = 1_000
@@ -51,7 +52,7 @@ class Row:
         if self.difference(radius) is None or self.paper is None:
             return False
         ours = float(best_accuracy(self.ours, [radius])[0])
-        return shares_differ(ours, len(self.ours[0].idx), self.paper[radius] / 100, PAPER_INPUTS)
+        return shares_differ(ours, len(self.ours[0].certificates), self.paper[radius] / 100, PAPER_INPUTS)
 
 
 def best_accuracy(logs: Sequence[Log], radii: Sequence[float]) -> Floats:
@@ -67,9 +68,13 @@ def shares_differ(ours: float, n: int, theirs: float, m: int) -> bool:
 
 def acr_differs(log: Log, theirs: float) -> bool:
     """Whether the log's ACR differs from the paper's by more than the sampling error."""
-    spread = float((log.radius * log.correct).std(ddof=1)) if len(log.idx) > 1 else math.inf
-    error = QUANTILE * spread * math.sqrt(1 / len(log.idx) + 1 / PAPER_INPUTS)
-    return abs(average_certified_radius(log) - theirs) > error
+    spread = (
+        float((log.certificates.radii * log.certificates.correct).std(ddof=1))
+        if len(log.certificates) > 1
+        else math.inf
+    )
+    error = QUANTILE * spread * math.sqrt(1 / len(log.certificates) + 1 / PAPER_INPUTS)
+    return abs(average_certified_radius(log.certificates) - theirs) > error
 
 
 def accuracy_table(rows: Sequence[Row], radii: Sequence[float]) -> str:
@@ -95,7 +100,7 @@ def counted(beyond: Sequence[bool]) -> str:
 
 def acr_cells(log: Log | None, theirs: float | None) -> list[str]:
     """Our ACR, the paper's and the difference; beyond the sampling error in bold."""
-    ours = None if log is None else average_certified_radius(log)
+    ours = None if log is None else average_certified_radius(log.certificates)
     cells = [DASH if value is None else f"{value:.3f}" for value in (ours, theirs)]
     if log is None or ours is None or theirs is None:
         return [*cells, ""]

@@ -24,13 +24,14 @@ from shieldwall.report.estimates import (
     average_radius,
 )
 from shieldwall.report.rows import Row, as_rows
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 COLUMNS = (
     "kind", "run", "vote", "sigma", "sigmas", "noise", "norm", "n", "alpha", "precision", "bound", "inputs",
     "seeds", "radius", "certified_accuracy", "low", "high", "interval", "deviation",
     "acr", "acr_low", "acr_high", "acr_deviation", "abstained",
 )  # fmt: skip
+_FIELDS = {"n": "fixed_n", "bound": "bound_kind"}
 _Cell = str | int | float | None
 
 
@@ -55,7 +56,7 @@ def _lines(row: Row, radii: list[float]) -> list[list[_Cell]]:
         _shared(row, "sigma"),
         " ".join(repr(sigma) for sigma in sigmas_of([row])),
         *(_shared(row, name) for name in ("noise", "norm", "n", "alpha", "precision", "bound")),
-        len(row.logs[0].idx),
+        len(row.logs[0].certificates),
         row.seeds,
     ]
     kind = "clopper-pearson and student-t" if row.seeds > 1 else "clopper-pearson"
@@ -79,7 +80,7 @@ def _lines(row: Row, radii: list[float]) -> list[list[_Cell]]:
 
 def _shared(row: Row, name: str) -> _Cell:
     """What all logs of the row have, or nothing."""
-    found = {getattr(log, name) for log in row.logs}
+    found = {getattr(log.certificates, _FIELDS.get(name, name)) for log in row.logs}
     value: _Cell = found.pop() if len(found) == 1 else None
     return value
 

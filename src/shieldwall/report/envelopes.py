@@ -51,13 +51,15 @@ def envelopes(rows: Sequence[Row]) -> list[Row]:
 
 
 def sigmas_of(rows: Sequence[Row]) -> list[float]:
-    return sorted({log.sigma for row in rows for log in row.logs if log.sigma is not None})
+    return sorted(
+        {log.certificates.sigma for row in rows for log in row.logs if log.certificates.sigma is not None}
+    )
 
 
 def _check_seeds(rows: Sequence[Row]) -> None:
     """The best of a mean over three seeds and of a single run would have neither's deviation or interval."""
     if len({row.seeds for row in rows}) > 1:
-        counts = [f"{row.seeds} at sigma {row.logs[0].sigma:g}" for row in rows]
+        counts = [f"{row.seeds} at sigma {row.logs[0].certificates.sigma:g}" for row in rows]
         raise UserError(
             f"{_together(rows).title}: an envelope takes as many seeds at each sigma, but there are "
             f"{', '.join(counts[:-1])} and {counts[-1]}; give as many runs at each"

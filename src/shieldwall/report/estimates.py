@@ -16,14 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from shieldwall.report.intervals import LEVEL, Interval, deviation, of_mean_of_runs, of_runs
+from shieldwall.report.recipes_of_logs import by_number
 from shieldwall.report.rows import Row
-from shieldwall.results.logs import Log
+from shieldwall.results.certificates import Floats
 from shieldwall.results.metrics import (
-    Floats,
     abstention_rate,
     average_certified_radius,
     certified_accuracy,
 )
+from shieldwall.results.record import Log
 
 
 def accuracy(row: Row, radii: Sequence[float] | Floats) -> Floats:
@@ -70,7 +71,7 @@ def average_radius(row: Row) -> Number | None:
     """
     if row.is_envelope:
         return None
-    values = np.array([average_certified_radius(log) for log in row.logs])
+    values = np.array([average_certified_radius(log.certificates) for log in row.logs])
     low, high = of_mean_of_runs(np.array([_radii_by_input(log) for log in row.logs]))
     spread = float(deviation(values)) if len(values) > 1 else None
     return Number(float(values.mean()), float(np.maximum(low, 0.0)), float(high), spread)
@@ -78,23 +79,27 @@ def average_radius(row: Row) -> Number | None:
 
 def abstentions(row: Row) -> float | None:
     """The share of inputs without an answer, on average over seeds; an envelope has none either."""
-    return None if row.is_envelope else float(np.mean([abstention_rate(log) for log in row.logs]))
+    return (
+        None if row.is_envelope else float(np.mean([abstention_rate(log.certificates) for log in row.logs]))
+    )
 
 
 def steps(row: Row) -> Floats:
     """Where the row's curve can step down: 0 and the certified radii of all its logs."""
-    return np.unique(np.concatenate([[0.0], *(log.radius[log.correct] for log in row.logs)]))
+    return np.unique(
+        np.concatenate([[0.0], *(log.certificates.radii[log.certificates.correct] for log in row.logs)])
+    )
 
 
 def _over_seeds(group: Sequence[Log], radii: Sequence[float] | Floats) -> Floats:
-    return np.array([certified_accuracy(log, radii) for log in group])
+    return np.array([certified_accuracy(log.certificates, radii) for log in group])
 
 
 def _interval(group: Sequence[Log], radii: Sequence[float] | Floats, level: float) -> Interval:
-    inputs = len(group[0].idx)
+    inputs = len(group[0].certificates)
     return of_runs(np.rint(_over_seeds(group, radii) * inputs), inputs, level)
 
 
 def _radii_by_input(log: Log) -> Floats:
     """The certified radius of each input, in the order of their numbers, which all runs share."""
-    return np.asarray((log.radius * log.correct)[np.argsort(log.idx)], dtype=np.float64)
+    return np.asarray((log.certificates.radii * log.certificates.correct)[by_number(log)], dtype=np.float64)

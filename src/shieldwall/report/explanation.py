@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from shieldwall.report.diagnosis import WE, AtInput, advice, small_table, title
-from shieldwall.vocabulary import ABSTAIN
+from shieldwall.results.certificates import ABSTAIN
 
 MEANINGS = {
     "robust": "is sure to be robust within",

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shieldwall.results.metrics import Floats
+from shieldwall.results.certificates import Floats
 
 LEVEL = 0.95
 

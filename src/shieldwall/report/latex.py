@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shieldwall.report.cells import PLUS_MINUS, Column, about, columns
 from shieldwall.report.notes import notes
 from shieldwall.report.rows import Row, as_rows, titles
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 _ESCAPED = str.maketrans(
     {

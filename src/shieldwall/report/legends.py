@@ -5,7 +5,7 @@ from typing import Any
 
 from shieldwall.report.estimates import accuracy
 from shieldwall.report.rows import Row, as_rows
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 
 def legend_place(

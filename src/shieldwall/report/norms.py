@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from shieldwall.errors import UserError
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 _SPOKEN = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
 
 
 def shared_norm(logs: Sequence[Log]) -> str:
     """The norm as it is spoken; radii of different norms say different things, so they are refused."""
-    first = logs[0]
+    first, norm = logs[0], logs[0].certificates.norm
     for log in logs:
-        if log.norm != first.norm:
+        if log.certificates.norm != norm:
             raise UserError(
-                f"radii of different norms do not compare: {first.title} has {_SPOKEN[first.norm]} radii, "
-                f"{log.title} has {_SPOKEN[log.norm]} radii; show one norm at a time"
+                f"radii of different norms do not compare: {first.title} has {_SPOKEN[norm]} radii, "
+                f"{log.title} has {_SPOKEN[log.certificates.norm]} radii; show one norm at a time"
             )
-    return _SPOKEN[first.norm]
+    return _SPOKEN[norm]

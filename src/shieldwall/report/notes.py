@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from shieldwall.report.comparable import what_differs
 from shieldwall.report.envelopes import sigmas_of
 from shieldwall.report.rows import Row, as_rows
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 STOPPED_EARLY = "sampling stopped early: n draws might certify larger radii, and so a larger ACR"
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
@@ -27,7 +27,7 @@ def notes(shown: Sequence[Log | Row], *, intervals: bool = False) -> list[str]:
         named = f"{', '.join(others)} and {last}" if others else last
         verb = "differs" if differing in (["n"], ["alpha"]) else "differ"
         said.append(f"warning: {named} {verb} from log to log, so the rows do not compare")
-    if any(log.most_draws is not None for log in logs):
+    if any(log.certificates.max_n is not None for log in logs):
         said.append(STOPPED_EARLY)
     said += [_envelopes([row for row in rows if row.is_envelope])]
     said += [_intervals(rows)] if intervals else [_deviations([row for row in rows if row.seeds > 1])]
@@ -69,41 +69,45 @@ def _shared(texts: Sequence[str]) -> str:
 
 
 def _inputs(log: Log) -> str:
-    return f"{len(log.idx):,} inputs"
+    return f"{len(log.certificates):,} inputs"
 
 
 def _draws(log: Log) -> str:
-    if log.most_draws is not None:
-        return f"n up to {log.most_draws:,}"
-    return "" if log.n is None else f"n = {log.n:,}"
+    if log.certificates.max_n is not None:
+        return f"n up to {log.certificates.max_n:,}"
+    return "" if log.certificates.fixed_n is None else f"n = {log.certificates.fixed_n:,}"
 
 
 def _mean_draws(log: Log) -> str:
-    vary = log.most_draws is not None or log.n is None
-    return f"{log.mean_draws:,.0f} draws on average" if vary and log.mean_draws is not None else ""
+    vary = log.certificates.max_n is not None or log.certificates.fixed_n is None
+    return (
+        f"{log.certificates.mean_n:,.0f} draws on average"
+        if vary and log.certificates.mean_n is not None
+        else ""
+    )
 
 
 def _alpha(log: Log) -> str:
-    return "" if log.alpha is None else f"alpha = {log.alpha:g}"
+    return "" if log.certificates.alpha is None else f"alpha = {log.certificates.alpha:g}"
 
 
 def _sigma(log: Log) -> str:
-    return "" if log.sigma is None else f"sigma = {log.sigma:g}"
+    return "" if log.certificates.sigma is None else f"sigma = {log.certificates.sigma:g}"
 
 
 def _noise(log: Log) -> str:
-    kind = (log.noise or "gaussian").partition("(")[0]
-    if log.sigma is None and kind != "gaussian":
-        return f"noise {log.noise}"
+    kind = (log.certificates.noise or "gaussian").partition("(")[0]
+    if log.certificates.sigma is None and kind != "gaussian":
+        return f"noise {log.certificates.noise}"
     return "" if kind == "gaussian" else f"{_NOISE.get(kind, kind)} noise"
 
 
 def _precision(log: Log) -> str:
-    return "" if log.precision in (None, "float32") else f"{log.precision}"
+    return "" if log.certificates.precision in (None, "float32") else f"{log.certificates.precision}"
 
 
 def _bound(log: Log) -> str:
-    kind = _BOUNDS_OF_MEMBERS.get(log.bound or "", log.bound)
+    kind = _BOUNDS_OF_MEMBERS.get(log.certificates.bound_kind or "", log.certificates.bound_kind)
     return "" if kind in (None, "one-sided") else f"{kind} bound"
 
 

@@ -17,7 +17,7 @@ from shieldwall.report.norms import shared_norm
 from shieldwall.report.notes import notes
 from shieldwall.report.rows import Row, as_rows, logs_of, titles
 from shieldwall.report.styles import styles
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,19 +1,12 @@
 """What tells two logs apart: the recipe of the run that each is of, and how it was certified."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
-from shieldwall.results.logs import Log
-
-
-def run_folder(log: Log) -> Path | None:
-    """The run folder that a log lies in, or None where it stands alone."""
-    folder = log.path.parent.resolve()
-    return next((one for one in (folder.parent, folder) if (one / "recipe.yaml").is_file()), None)
+from shieldwall.results.certificates import Ints
+from shieldwall.results.record import Log
 
 
 def recipe_of(log: Log) -> Mapping[str, Any] | None:
@@ -21,12 +14,10 @@ def recipe_of(log: Log) -> Mapping[str, Any] | None:
 
     Where the run says by which recipes its first members were made, `start` holds these, not a folder.
     """
-    folder = run_folder(log)
-    written = _recipes_in(folder / "recipe.yaml") if folder else []
-    if folder is None or not written:
+    if log.record is None or log.record.recipe_content is None:
         return None
-    starts = _recipes_in(folder / "start.yaml")
-    return {**written[0], "start": starts} if starts else written[0]
+    origins = list(log.record.origins)
+    return {**log.record.recipe_content, "start": origins} if origins else log.record.recipe_content
 
 
 def method_of(name: str, sigma: object) -> str:
@@ -54,15 +45,31 @@ def but_for_the_sigma(recipe: Mapping[str, Any]) -> str:
 
 def certified_alike(log: Log) -> tuple[object, ...]:
     """How a log was certified, sigma aside: equal where two logs can be shown as one."""
-    kind = (log.noise or "").partition("(")[0]
-    how = (log.norm, log.n, log.most_draws, log.alpha, log.precision, log.bound, kind)
+    kind = (log.certificates.noise or "").partition("(")[0]
+    how = (
+        log.certificates.norm,
+        log.certificates.fixed_n,
+        log.certificates.max_n,
+        log.certificates.alpha,
+        log.certificates.precision,
+        log.certificates.bound_kind,
+        kind,
+    )
     return (log.vote, *how, inputs_of(log))
 
 
 def inputs_of(log: Log) -> object:
     """The inputs of a log and their labels, equal for the same ones in any order."""
-    order = np.argsort(log.idx)
-    return log.idx[order].tobytes(), log.label[order].tobytes()
+    order, certificates = by_number(log), log.certificates
+    assert certificates.indices is not None
+    assert certificates.truth is not None
+    return certificates.indices[order].tobytes(), certificates.truth[order].tobytes()
+
+
+def by_number(log: Log) -> Ints:
+    """Places of the inputs by their numbers."""
+    indices = log.certificates.indices
+    return np.arange(len(log.certificates)) if indices is None else np.argsort(indices, kind="stable")
 
 
 def vote_as_spoken(log: Log) -> str:
@@ -79,14 +86,3 @@ def _in_order(part: Any, numbers: bool = True) -> object:
     if isinstance(part, Mapping):
         return sorted((str(key), repr(_in_order(value, numbers))) for key, value in part.items())
     return bool(part) if isinstance(part, int | float) and not numbers else part
-
-
-def _recipes_in(path: Path) -> list[Mapping[str, Any]]:
-    """None of them where one cannot be read: reading the logs has told of those that matter."""
-    if not path.is_file():
-        return []
-    try:
-        content = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return []
-    return content if all(isinstance(one, Mapping) for one in content) else []

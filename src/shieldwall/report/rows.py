@@ -7,7 +7,7 @@ whose certified accuracy at each radius is the best of them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 
 @dataclass(frozen=True, eq=False)

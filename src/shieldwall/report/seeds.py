@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from shieldwall.report.recipes_of_logs import but_for_the_seed, certified_alike, recipe_of, vote_as_spoken
 from shieldwall.report.rows import Row, as_rows
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 
 class _Seeded(NamedTuple):
@@ -28,7 +28,7 @@ def average_over_seeds(logs: Sequence[Log]) -> list[Row]:
         recipe = recipe_of(log)
         if recipe is not None:
             seeded = _Seeded(log, str(recipe.get("name", log.run)), str(recipe.get("seed")))
-            alike[but_for_the_seed(recipe), log.sigma, certified_alike(log)].append(seeded)
+            alike[but_for_the_seed(recipe), log.certificates.sigma, certified_alike(log)].append(seeded)
     samples = [group for group in alike.values() if len({one.seed for one in group}) == len(group) > 1]
 
     folders: dict[str, set[tuple[str, ...]]] = defaultdict(set)

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from shieldwall.errors import UserError
 from shieldwall.report.plain_table import PlainTable
-from shieldwall.vocabulary import ABSTAIN
+from shieldwall.results.certificates import ABSTAIN
 
 if TYPE_CHECKING:
     from shieldwall.smoothing.strategies import PairEstimates

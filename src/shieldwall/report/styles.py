@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shieldwall.report.rows import Row
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 # Okabe and Ito's colours, which the colour-blind tell apart, without the yellow that white swallows.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -9,7 +9,7 @@ from shieldwall.report.csv_table import as_csv
 from shieldwall.report.latex import as_latex
 from shieldwall.report.rows import Row
 from shieldwall.report.tables import as_markdown
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 _SUFFIXES = (".tex", ".md", ".csv")
 

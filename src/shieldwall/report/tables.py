@@ -12,7 +12,7 @@ from shieldwall.report.cells import Column, about, columns
 from shieldwall.report.notes import notes
 from shieldwall.report.plain_table import PlainTable
 from shieldwall.report.rows import Row, as_rows, titles
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 _GAP = 2
 _LEAST_TITLE = 24

@@ -1,181 +1,151 @@
-"""Certificates on disk: one tab-separated file per vote, appended input by input.
+"""Certificates as NumPy arrays: what `shieldwall.certify` returns, and what a certificate file says."""
 
-The first columns are the field's own, so that other tools read these files; then everything the
-certificate was computed from, radii and bounds at full precision. A kill can leave an input in some
-of the files only, or half a line: opening the folder again drops that input and nothing else.
-"""
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-import os
-import time
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, BinaryIO
-
-import yaml
-from torch import Tensor
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.files import disk_errors, write_atomic
-from shieldwall.recipes import difference
-from shieldwall.smoothing.certificates import Certificates
 
-FIELD_COLUMNS = ["idx", "label", "predict", "radius", "correct", "time"]
-OWN_COLUMNS = [
-    "p_lower", "p_upper", "bound", "n", "alpha", "counts", "n0", "counts0",
-    "noise", "norm", "precision", "seed", "vote",
-]  # fmt: skip
-COLUMNS = FIELD_COLUMNS + OWN_COLUMNS
-DATA = "data_sha256"
-"""The setting that tells test sets of one name apart."""
-HEADER = ("\t".join(COLUMNS) + "\n").encode()
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_T = TypeVar("_T")
 
+ABSTAIN = -1
+"""The label of an input whose class could not be told with the confidence asked for."""
+DEVIATIONS = {"gaussian": 1.0, "exact-gaussian": 1.0, "uniform": 1 / np.sqrt(3), "laplace": np.sqrt(2)}
+"""The standard deviation of each kind of noise whose parameter is 1."""
 
-class CertificateFolder:
-    """The certificates of one run under one set of settings, open for appending."""
-
-    def __init__(self, path: Path, votes: Sequence[str], settings: Mapping[str, Any]) -> None:
-        self.path = path
-        self.seed = settings["seed"]
-        self._check_settings(dict(settings))
-        self._files: dict[str, BinaryIO] = {}
-        self._synced = time.monotonic()
-        try:
-            with disk_errors(path):
-                for vote in votes:
-                    self._files[vote] = (path / f"{vote}.tsv").open("a+b", buffering=0)
-                self.done = self._drop_incomplete()
-        except BaseException:
-            self._close()
-            raise
-
-    def append(self, idx: int, label: int, certificates: Mapping[str, Certificates], seconds: float) -> None:
-        """Add one input's certificates, a line to every vote's file."""
-        for vote, file in self._files.items():
-            line = self._line(idx, label, vote, certificates[vote], seconds)
-            end = os.fstat(file.fileno()).st_size
-            with disk_errors(self.path / f"{vote}.tsv"):
-                try:
-                    _write_all(file, line)
-                except OSError:
-                    file.truncate(end)
-                    raise
-        if time.monotonic() - self._synced > 1.0:
-            self.sync()
-
-    def sync(self) -> None:
-        for vote, file in self._files.items():
-            with disk_errors(self.path / f"{vote}.tsv"):
-                os.fsync(file.fileno())
-        self._synced = time.monotonic()
-
-    def __enter__(self) -> "CertificateFolder":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            self.sync()
-        finally:
-            self._close()
-
-    def _close(self) -> None:
-        for file in self._files.values():
-            file.close()
-
-    def _check_settings(self, settings: dict[str, Any]) -> None:
-        path = self.path / "settings.yaml"
-        if path.is_file():
-            stored = _read_settings(path)
-            if DATA not in stored:  # an older folder, which never said
-                settings.pop(DATA, None)
-            if other := difference(stored, settings):
-                raise UserError(
-                    f"{self.path} holds certificates made with other settings ({other}); write these "
-                    "to another folder with --to NAME, or delete the old ones"
-                )
-            return
-        with disk_errors(self.path):
-            self.path.mkdir(exist_ok=True)
-        if any(item.name != f".{path.name}.part" for item in self.path.iterdir()):
-            raise UserError(
-                f"{self.path} holds files, but no settings.yaml that says what they were made with; "
-                "write to another folder with --to NAME"
-            )
-        write_atomic(path, yaml.safe_dump(settings, sort_keys=False).encode())
-
-    def _drop_incomplete(self) -> list[int]:
-        """Cut every file back to the inputs that all of them have; return these."""
-        lines = {vote: _whole_lines(file, self.path / f"{vote}.tsv") for vote, file in self._files.items()}
-        done: list[int] = []
-        for rows in zip(*lines.values(), strict=False):
-            indices = {int(row.split(b"\t", 1)[0]) for row in rows}
-            if len(indices) > 1:
-                raise UserError(
-                    f"the files in {self.path} disagree about input {min(indices)}; were they edited?"
-                )
-            done.append(indices.pop())
-        for vote, file in self._files.items():
-            kept = HEADER + b"".join(lines[vote][: len(done)])
-            if len(kept) != os.fstat(file.fileno()).st_size:
-                file.truncate(min(len(kept), os.fstat(file.fileno()).st_size))
-                if not os.fstat(file.fileno()).st_size:
-                    _write_all(file, HEADER)
-        return done
-
-    def _line(self, idx: int, label: int, vote: str, found: Certificates, seconds: float) -> bytes:
-        predicted = int(found.labels[0])
-        cells = [
-            idx, label, predicted, repr(float(found.radii[0])), int(predicted == label),
-            timedelta(seconds=seconds),
-            repr(float(found.p_lower[0])), repr(float(found.p_upper[0])), found.bound,
-            int(found.n[0]), repr(found.alpha), _joined(found.counts[0]),
-            found.n0, _joined(found.selection_counts[0]),
-            found.noise, found.norm, found.precision, self.seed, vote,
-        ]  # fmt: skip
-        return ("\t".join(map(str, cells)) + "\n").encode()
+_CALL = re.compile(r"([^()]+)\((.+)\)")
+_ARRAYS = (
+    "labels", "radii", "p_lower", "p_upper", "counts", "selection_counts", "n", "indices", "truth", "seconds",
+)  # fmt: skip
+_SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed")
 
 
-def _joined(counts: Tensor) -> str:
-    """Counts of classes by commas; of several members, these by semicolons."""
-    if counts.ndim == 2:
-        return ";".join(map(_joined, counts))
-    return ",".join(map(str, counts.tolist()))
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """M certificates of one classifier, with all that they were made from.
+
+    With probability at least 1 - alpha over the noise of one of them, the smoothed classifier returns its
+    label everywhere within its radius of the input. What is not known, or differs among them where there is
+    one value for all, is None.
+    """
+
+    labels: Ints
+    """(M,): the class that is certified; ABSTAIN where nothing is."""
+    radii: Floats
+    """(M,); 0 where nothing is certified."""
+    p_lower: Floats | None = None
+    """(M,): the lower bound on the probability of the class that the first n0 samples chose."""
+    p_upper: Floats | None = None
+    """(M,): the upper bound on the probability of every other class."""
+    counts: Ints | None = None
+    """(M, K): how often each class won on the samples of the bound; (M, N, K) by member for EAS."""
+    selection_counts: Ints | None = None
+    """As counts, on the n0 samples that chose the class."""
+    n: Ints | None = None
+    """(M,): the samples behind each bound."""
+    n0: int | None = None
+    alpha: float | None = None
+    bound: str | None = None
+    """How counts became bounds: one-sided, two-sided, sequential(N) with at most N samples, ..."""
+    noise: str | None = None
+    """The kind of noise and its parameter, such as gaussian(0.25)."""
+    norm: str = "l2"
+    """The norm of the radii: l1, l2 or linf."""
+    precision: str | None = None
+    """The arithmetic of the classifier that is certified."""
+    seed: int | None = None
+    indices: Ints | None = None
+    """(M,): the inputs' numbers in their data set."""
+    truth: Ints | None = None
+    """(M,): the right classes."""
+    seconds: Floats | None = None
+    """(M,): the time that each took."""
+
+    def __post_init__(self) -> None:
+        if self.n is None and self.counts is not None:
+            object.__setattr__(self, "n", _num_samples(self.counts))
+        if self.n0 is None and self.selection_counts is not None:
+            object.__setattr__(self, "n0", shared(_num_samples(self.selection_counts).tolist()))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, rows: slice | Ints) -> "Certificates":
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        changes: dict[str, Any] = {name: array[rows] for name, array in arrays.items() if array is not None}
+        return replace(self, **changes)
+
+    @staticmethod
+    def concat(parts: Sequence["Certificates"]) -> "Certificates":
+        """The certificates of several sets of inputs as one."""
+        if len({part.norm for part in parts}) != 1:
+            raise UserError("certificates of different norms, or none, cannot be put together")
+        fields: dict[str, Any] = {name: shared(getattr(part, name) for part in parts) for name in _SETTINGS}
+        for name in _ARRAYS:
+            arrays = [getattr(part, name) for part in parts]
+            fields[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+        return Certificates(**fields)
+
+    def with_truth(self, truth: ArrayLike) -> "Certificates":
+        """The same certificates with the right classes, which accuracies need."""
+        classes = np.asarray(truth, dtype=np.int64)
+        if classes.shape != self.labels.shape:
+            raise UserError(f"{len(self)} certificates need as many true classes; given: {classes.shape}")
+        return replace(self, truth=classes)
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """(M,): whether the label is the right one; abstaining never is."""
+        if self.truth is None:
+            raise UserError("the right classes are not known; give them with certificates.with_truth(labels)")
+        return np.asarray(self.labels == self.truth)
+
+    @property
+    def sigma(self) -> float | None:
+        """The standard deviation of the noise, whatever its kind."""
+        kind, parameter = split_call(self.noise)
+        return float(parameter) * DEVIATIONS[kind] if parameter and kind in DEVIATIONS else None
+
+    @property
+    def bound_kind(self) -> str | None:
+        """The bound without its parameter."""
+        return split_call(self.bound)[0] or None
+
+    @property
+    def fixed_n(self) -> int | None:
+        """The samples behind each bound, where all have as many."""
+        return None if self.n is None else shared(self.n.tolist())
+
+    @property
+    def mean_n(self) -> float | None:
+        return None if self.n is None else float(self.n.mean())
+
+    @property
+    def max_n(self) -> int | None:
+        """The samples of an input at most, where sampling could stop early."""
+        kind, parameter = split_call(self.bound)
+        return int(parameter) if parameter and kind.endswith("sequential") else None
 
 
-def _write_all(file: BinaryIO, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[file.write(view) :]
+def split_call(text: str | None) -> tuple[str, str | None]:
+    """("gaussian", "0.25") for "gaussian(0.25)"; what has no parameter has None there."""
+    call = _CALL.fullmatch(text or "")
+    return (call[1], call[2]) if call else (text or "", None)
 
 
-def _whole_lines(file: BinaryIO, path: Path) -> list[bytes]:
-    """The complete lines after the header; half a header counts as an empty file."""
-    file.seek(0)
-    content = file.read()
-    if not content.startswith(HEADER):
-        if HEADER.startswith(content):
-            file.truncate(0)
-            return []
-        raise UserError(f"{path} does not start with the columns of a certificate file; move it away")
-    lines = content[len(HEADER) :].splitlines(keepends=True)
-    if lines and not _is_whole(lines[-1]):
-        lines.pop()
-    for number, line in enumerate(lines, start=2):
-        if not _is_whole(line):
-            raise UserError(f"{path}, line {number} is damaged; move the file away and certify again")
-    return lines
+def shared(values: Iterable[_T]) -> _T | None:
+    """The one value that all have, or None."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else None
 
 
-def _is_whole(line: bytes) -> bool:
-    cells = line.split(b"\t")
-    return line.endswith(b"\n") and len(cells) == len(COLUMNS) and cells[0].isdigit()
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        settings = yaml.safe_load(path.read_text())
-    except (UnicodeDecodeError, yaml.YAMLError):
-        settings = None
-    if not isinstance(settings, dict):
-        raise UserError(f"{path} is damaged, so what these certificates are is unknown; move the folder away")
-    return settings
+def _num_samples(counts: Ints) -> Ints:
+    """(M, K) or (M, N, K) -> (M,): members are counted on the same samples."""
+    totals = counts.sum(-1)
+    return np.asarray(totals if totals.ndim == 1 else totals[:, 0])

@@ -1,6 +1,6 @@
-"""What a certification log says in numbers.
+"""What certificates say in numbers.
 
-Every fraction is over ALL inputs of the log, abstentions among them. An input counts at
+Every fraction is over ALL inputs, abstentions among them. An input counts at
 radius r when it is correct and its certified radius is >= r, which is the field's convention.
 """
 
@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shieldwall.errors import UserError
-from shieldwall.results.logs import Log
+from shieldwall.results.certificates import Certificates, Floats
 from shieldwall.vocabulary import ABSTAIN
 
-Floats = NDArray[np.float64]
 _LEAST_RADII, _MOST_RADII = 5, 11
 _LEAST_RADIUS = 1e-7
 """Below it, nothing is certified to speak of."""
@@ -24,7 +23,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Summary:
-    """A log in one line: accuracies and rates are fractions in [0, 1], the ACR is a radius."""
+    """Certificates in one line: accuracies and rates are fractions in [0, 1], the ACR is a radius."""
 
     inputs: int
     clean_accuracy: float
@@ -34,62 +33,62 @@ class Summary:
     abstention_rate: float
 
 
-def certified_accuracy(log: Log, radii: ArrayLike) -> Floats:
+def certified_accuracy(certificates: Certificates, radii: ArrayLike) -> Floats:
     """At each r: #{i: correct_i and radius_i >= r} / #inputs; at r = 0 the clean accuracy."""
     wanted = np.asarray(radii, dtype=np.float64)
     if not (np.isfinite(wanted) & (wanted >= 0)).all():
         raise UserError(f"a radius must be finite and not negative: {wanted.tolist()}")
-    certified = np.sort(log.radius[log.correct])
-    below = np.searchsorted(certified, wanted, side="left")
-    return np.asarray((len(certified) - below) / len(log.idx), dtype=np.float64)
+    radii_of_correct = np.sort(certificates.radii[certificates.correct])
+    below = np.searchsorted(radii_of_correct, wanted, side="left")
+    return np.asarray((len(radii_of_correct) - below) / len(certificates), dtype=np.float64)
 
 
-def curve(log: Log) -> tuple[Floats, Floats]:
+def curve(certificates: Certificates) -> tuple[Floats, Floats]:
     """The exact curve of certified accuracy A(r), as the points (r_k, A(r_k)) where it steps down.
 
     r_0 = 0 and r_1 < r_2 < ... are the certified radii of the correct inputs; A is constant
     on each (r_{k-1}, r_k], and 0 after the last.
     """
-    radii = np.unique(np.append(log.radius[log.correct], 0.0))
-    return radii, certified_accuracy(log, radii)
+    radii = np.unique(np.append(certificates.radii[certificates.correct], 0.0))
+    return radii, certified_accuracy(certificates, radii)
 
 
-def clean_accuracy(log: Log) -> float:
+def clean_accuracy(certificates: Certificates) -> float:
     """#{i: correct_i} / #inputs: the accuracy of the smoothed classifier without an attack."""
-    return float(log.correct.mean())
+    return float(certificates.correct.mean())
 
 
-def average_certified_radius(log: Log) -> float:
+def average_certified_radius(certificates: Certificates) -> float:
     """ACR = (1 / #inputs) * sum over i of radius_i * correct_i."""
-    return float((log.radius * log.correct).mean())
+    return float((certificates.radii * certificates.correct).mean())
 
 
-def abstention_rate(log: Log) -> float:
+def abstention_rate(certificates: Certificates) -> float:
     """#{i: predict_i is "abstain"} / #inputs."""
-    return float((log.predict == ABSTAIN).mean())
+    return float((certificates.labels == ABSTAIN).mean())
 
 
-def summary(log: Log, radii: Sequence[float]) -> Summary:
-    """All of the above for one log, the certified accuracy at the given radii."""
+def summary(certificates: Certificates, radii: Sequence[float]) -> Summary:
+    """All of the above, the certified accuracy at the given radii."""
     return Summary(
-        inputs=len(log.idx),
-        clean_accuracy=clean_accuracy(log),
+        inputs=len(certificates),
+        clean_accuracy=clean_accuracy(certificates),
         radii=tuple(float(r) for r in radii),
-        certified_accuracy=tuple(certified_accuracy(log, radii).tolist()),
-        average_certified_radius=average_certified_radius(log),
-        abstention_rate=abstention_rate(log),
+        certified_accuracy=tuple(certified_accuracy(certificates, radii).tolist()),
+        average_certified_radius=average_certified_radius(certificates),
+        abstention_rate=abstention_rate(certificates),
     )
 
 
-def default_radii(logs: Sequence[Log]) -> Floats:
+def default_radii(certificates: Sequence[Certificates]) -> Floats:
     """Round radii for a table: multiples of a step from 0 to the largest certified radius.
 
     The step is the largest of 1, 2.5 and 5 times a power of ten that gives at least 5 radii: so 5 to 10 of
     them. L2 radii keep to the field's grid: from 0.5 on the step is 0.25, doubled until there are at most
     11 radii, and below it they go to 0.2 at least.
     """
-    largest = max((float(log.radius[log.correct].max(initial=0.0)) for log in logs), default=0.0)
-    is_l2 = all(log.norm == "l2" for log in logs)
+    largest = max((float(one.radii[one.correct].max(initial=0.0)) for one in certificates), default=0.0)
+    is_l2 = all(one.norm == "l2" for one in certificates)
     if is_l2 or largest < _LEAST_RADIUS:
         largest = max(largest, 0.2)
     if is_l2 and largest >= 0.5:

@@ -24,7 +24,7 @@ from shieldwall import pretrained
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
-from shieldwall.results.packed import is_packed
+from shieldwall.results.archive import is_archive
 
 
 class Run:
@@ -143,7 +143,7 @@ class Run:
 
 
 def _no_run(path: Path) -> UserError:
-    if is_packed(path):
+    if is_archive(path):
         known = ", ".join(pretrained.names())
         return UserError(
             f"{path} is a packed run, which has no weights; give the folder of a trained run"

@@ -24,7 +24,7 @@ from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
-from shieldwall.results.certificates import CertificateFolder
+from shieldwall.results.certificate_file import CertificateWriter
 from shieldwall.results.run import Run
 from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.engine import Counted
@@ -111,7 +111,7 @@ def certify_run(
             for _ in work(*world.broadcast(([], 0)), world, should_stop):
                 pass
             return run
-        with run.lock(), CertificateFolder(run.path / to, wanted_votes, settings) as folder:
+        with run.lock(), CertificateWriter(run.path / to, wanted_votes, settings) as folder:
             left, done = world.broadcast((remaining(folder.done, wanted), len(folder.done)))
             if not left:
                 message = f"{folder.path}: all {len(wanted)} inputs are certified already"
@@ -125,7 +125,7 @@ def certify_run(
 
 def _write(
     found: Iterable[Counted],
-    folder: CertificateFolder,
+    folder: CertificateWriter,
     plan: Plan,
     counted_votes: Sequence[Vote],
     wanted_votes: Sequence[str],
@@ -141,7 +141,9 @@ def _write(
     with progress_bar(console, title, total, len(folder.done)) as show:
         for done, one in enumerate(found, start=1):
             certificates = plan.certificates(one.index, one.selection, one.counts)
-            by_vote = {vote.name: certificates[k : k + 1] for k, vote in enumerate(counted_votes)}
+            by_vote: dict[str, Any] = {
+                vote.name: certificates[k : k + 1] for k, vote in enumerate(counted_votes)
+            }
             if EAS in wanted_votes:
                 by_vote[EAS] = plan.after_smoothing(one.selection[members], one.counts[members])
             now = time.perf_counter()

@@ -11,13 +11,12 @@ from shieldwall.report.page import charts, provenance, tables
 from shieldwall.report.page.curves import curves, grid, starts_hidden
 from shieldwall.report.page.entries import Entry, entries
 from shieldwall.report.page.envelope import Curve, envelopes
-from shieldwall.report.page.extras import read_extras
 from shieldwall.report.page.gallery import gallery
 from shieldwall.report.page.looks import Look, Looks
 from shieldwall.report.page.signs import SIGMA
 from shieldwall.report.page.static_picture import picture, training_picture
 from shieldwall.report.page.training_curves import GROUPS, Panel, panels
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 _READABLE = 24
 """More curves than this are too many for a picture in which none can be hidden."""
@@ -35,9 +34,8 @@ def content(logs: Sequence[Log], data_dir: Path | None, radii: Sequence[float] |
     drawn, curve_looks = curves(every, at, looks), [looks.curve(one) for one in every]
     by_run = _first_of_each_run(found)
     run_looks = [looks.training(entry) for entry in by_run]
-    training = panels([entry.folder for entry in by_run])
-    extras = [read_extras(log) for log in logs]
-    inputs = gallery(found, extras, data_dir)
+    training = panels([entry.record.training for entry in by_run])
+    inputs = gallery(found, data_dir)
     for_picture = _few_enough([k for k, one in enumerate(every) if one.protocol not in hidden], len(found))
     return {
         "title": logs[0].run if len(by_run) == 1 else f"A comparison of {len(by_run)} runs",
@@ -62,7 +60,7 @@ def content(logs: Sequence[Log], data_dir: Path | None, radii: Sequence[float] |
         "thinned": _thinned(training, by_run),
         "gallery": inputs,
         "gallery_choices": _gallery_choices(found),
-        "made": provenance.made_with(found, extras),
+        "made": provenance.made_with(found),
         "sources": provenance.sources(found),
         "data": {
             "radii": at.radii,

@@ -10,7 +10,8 @@ import numpy as np
 from shieldwall.report.page.entries import Entry
 from shieldwall.report.page.envelope import Curve, Envelope
 from shieldwall.report.page.looks import Looks
-from shieldwall.results.metrics import Floats, certified_accuracy
+from shieldwall.results.certificates import Floats
+from shieldwall.results.metrics import certified_accuracy
 
 _MOST_RADII = 520
 _MOST_HOVER_RADII = 105
@@ -31,7 +32,13 @@ class Grid:
 
 def grid(entries: Sequence[Entry], of_tables: Sequence[float] = ()) -> Grid:
     """Steps are 1, 2.5 or 5 times a power of ten, so that multiples of 0.25 are on a grid of finer steps."""
-    largest = max(float(entry.log.radius[entry.log.correct].max(initial=0.0)) for entry in entries) or 1.0
+    largest = (
+        max(
+            float(entry.log.certificates.radii[entry.log.certificates.correct].max(initial=0.0))
+            for entry in entries
+        )
+        or 1.0
+    )
     power = math.floor(math.log10(largest)) - 4
     step = next(
         step for scale in range(4) for m in (1, 2.5, 5)
@@ -57,7 +64,9 @@ def curves(of: Sequence[Curve], at: Grid, looks: Looks) -> list[dict[str, Any]]:
 
 def _record(one: Curve, at: Grid, looks: Looks) -> dict[str, Any]:
     radii, look = np.array(at.radii), looks.curve(one)
-    accuracy = one.accuracy(radii) if isinstance(one, Envelope) else certified_accuracy(one.log, radii)
+    accuracy = (
+        one.accuracy(radii) if isinstance(one, Envelope) else certified_accuracy(one.log.certificates, radii)
+    )
     return {
         "title": one.title if isinstance(one, Envelope) else one.log.title,
         "method": looks.methods.index(one.method),

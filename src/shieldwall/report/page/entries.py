@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shieldwall.errors import UserError
-from shieldwall.recipes import Recipe, from_file
-from shieldwall.report.recipes_of_logs import method_of, run_folder, vote_as_spoken
-from shieldwall.results.logs import Log
+from shieldwall.recipes import Recipe
+from shieldwall.report.recipes_of_logs import method_of, vote_as_spoken
+from shieldwall.results.record import Log, RunRecord
 
 UNSTATED = "not stated"
 _ENSEMBLES = ("WE", "MME", "EAS")
@@ -22,11 +21,15 @@ class Entry:
     """One log, and what is known of the run that it is of."""
 
     log: Log
-    folder: Path | None
     recipe: Recipe | None
     method: str
     protocol: str
     sigma: str
+
+    @property
+    def record(self) -> RunRecord:
+        """What the run says."""
+        return self.log.record or RunRecord(self.log.run, Path(), {})
 
     @property
     def is_member(self) -> bool:
@@ -35,15 +38,13 @@ class Entry:
 
 def entries(logs: Sequence[Log]) -> list[Entry]:
     """An entry for each log, in the same order."""
-    folders = {log.run: run_folder(log) for log in logs}
-    recipes = {run: _recipe(folder) for run, folder in folders.items()}
+    recipes = {log.run: log.record.recipe if log.record else None for log in logs}
     methods = _methods(recipes)
 
     def entry(log: Log) -> Entry:
         recipe = recipes[log.run]
         return Entry(
             log,
-            folders[log.run],
             recipe,
             methods[log.run],
             protocol=_protocol(log),
@@ -62,16 +63,6 @@ def choices(found: Sequence[Entry], name: str) -> list[str]:
         return sorted(values, key=lambda text: (text == UNSTATED, 0.0 if text == UNSTATED else float(text)))
     members = {entry.protocol for entry in found if entry.is_member}
     return sorted(values, key=lambda text: (text in members, [*_ENSEMBLES, text].index(text)))
-
-
-def _recipe(folder: Path | None) -> Recipe | None:
-    """The recipe of a run; None where there is none, or one that this version does not read."""
-    if folder is None:
-        return None
-    try:
-        return from_file(folder / "recipe.yaml")
-    except UserError:
-        return None
 
 
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
@@ -97,9 +88,9 @@ def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
 def _protocol(log: Log) -> str:
     if spoken := vote_as_spoken(log):
         return spoken
-    return UNSTATED if log.vote == log.path.name.removesuffix(".tsv") else log.vote
+    return UNSTATED if log.vote == log.title.split(" (")[0] else log.vote
 
 
 def _sigma(log: Log, recipe: Recipe | None) -> str:
-    sigma = log.sigma if log.sigma is not None or recipe is None else recipe.sigma
+    sigma = log.certificates.sigma if log.certificates.sigma is not None or recipe is None else recipe.sigma
     return UNSTATED if sigma is None else f"{sigma:.4g}"

@@ -8,7 +8,7 @@ from shieldwall.report.estimates import accuracy
 from shieldwall.report.page.entries import Entry, choices
 from shieldwall.report.page.signs import SIGMA
 from shieldwall.report.rows import as_one, as_rows
-from shieldwall.results.metrics import Floats
+from shieldwall.results.certificates import Floats
 
 
 @dataclass(frozen=True, eq=False)

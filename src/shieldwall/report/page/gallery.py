@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from shieldwall.report.page.entries import Entry
-from shieldwall.report.page.extras import Extras
 from shieldwall.report.page.sprite import find, pictures, shown_side
-from shieldwall.results.logs import Log
+from shieldwall.results.certificates import Certificates
 
 _MOST_INPUTS = 1000
 _MOST_CERTIFICATES = 24_000
@@ -41,21 +40,22 @@ class _Inputs:
     label: tuple[int, ...]
 
 
-def gallery(entries: Sequence[Entry], extras: Sequence[Extras], data_dir: Path | None) -> Gallery:
+def gallery(entries: Sequence[Entry], data_dir: Path | None) -> Gallery:
     kinds = list(dict.fromkeys(_inputs(entry) for entry in entries))
     remarks: dict[str, None] = {}
     sets = [_set(kind, len(kinds), len(entries), data_dir, remarks) for kind in kinds]
-    logs = [
-        _log(entry.log, extra, kinds.index(_inputs(entry)), sets)
-        for entry, extra in zip(entries, extras, strict=True)
-    ]
+    logs = [_log(entry.log.certificates, kinds.index(_inputs(entry)), sets) for entry in entries]
     return Gallery(sets, logs, list(remarks))
 
 
 def _inputs(entry: Entry) -> _Inputs:
-    order = np.argsort(entry.log.idx, kind="stable")
+    certificates = entry.log.certificates
+    assert certificates.indices is not None
+    assert certificates.truth is not None
+    order = np.argsort(certificates.indices, kind="stable")
     data = entry.recipe.data if entry.recipe else None
-    return _Inputs(data, tuple(entry.log.idx[order].tolist()), tuple(entry.log.label[order].tolist()))
+    idx, label = certificates.indices[order].tolist(), certificates.truth[order].tolist()
+    return _Inputs(data, tuple(idx), tuple(label))
 
 
 def _set(
@@ -93,16 +93,19 @@ def _spread(count: int, most: int) -> list[int]:
     return [k * count // kept for k in range(kept)]
 
 
-def _log(log: Log, extra: Extras, number: int, sets: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    place = {idx: k for k, idx in enumerate(log.idx.tolist())}
+def _log(certificates: Certificates, number: int, sets: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    assert certificates.indices is not None
+    place = {idx: k for k, idx in enumerate(certificates.indices.tolist())}
     rows = [place[idx] for idx in sets[number]["idx"]]
-    counts = [_most_counted(extra.counts.get(int(log.idx[k]), [])) for k in rows]
+    counts = certificates.counts
+    if counts is not None and counts.ndim == 3:
+        counts = counts.sum(1)
     return {
         "set": number,
-        "predict": log.predict[rows].tolist(),
+        "predict": certificates.labels[rows].tolist(),
         # Rounded down: a radius is never larger than what was certified.
-        "radius": [math.floor(1e4 * radius) / 1e4 for radius in log.radius[rows].tolist()],
-        "counts": counts if any(counts) else None,
+        "radius": [math.floor(1e4 * radius) / 1e4 for radius in certificates.radii[rows].tolist()],
+        "counts": None if counts is None else [_most_counted(of_input) for of_input in counts[rows].tolist()],
     }
 
 

@@ -1,13 +1,10 @@
 """What each number was made with: recipe, commit, device, seed, n, alpha."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from shieldwall.report.page.entries import Entry
-from shieldwall.report.page.extras import Extras
 from shieldwall.report.page.signs import NOTHING, SIGMA
 
 HEADINGS = (
@@ -36,11 +33,11 @@ class Source:
     environment: str
 
 
-def made_with(entries: Sequence[Entry], extras: Sequence[Extras]) -> Provenance:
+def made_with(entries: Sequence[Entry]) -> Provenance:
     """A line for each run, or for each of its certifications where they differ."""
     votes: dict[tuple[str, ...], list[str]] = {}
-    for entry, extra in zip(entries, extras, strict=True):
-        votes.setdefault((entry.log.run, *_facts(entry, extra)), []).append(entry.protocol)
+    for entry in entries:
+        votes.setdefault((entry.log.run, *_facts(entry)), []).append(entry.protocol)
     lines = [[run, ", ".join(of), *facts] for (run, *facts), of in votes.items()]
     alike = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
     named = list(zip(HEADINGS, lines[0], alike, strict=True))
@@ -53,49 +50,38 @@ def made_with(entries: Sequence[Entry], extras: Sequence[Extras]) -> Provenance:
 
 def sources(entries: Sequence[Entry]) -> list[Source]:
     """The recipe and the environment of each run that has them."""
-    folders = {entry.log.run: entry.folder for entry in entries if entry.folder}
+    files = {entry.log.run: entry.record.files for entry in entries}
     return [
-        Source(
-            run, (folder / "recipe.yaml").read_text(encoding="utf-8", errors="replace"), _environment(folder)
-        )
-        for run, folder in folders.items()
+        Source(run, texts["recipe.yaml"], texts.get("environment.json", ""))
+        for run, texts in files.items()
+        if "recipe.yaml" in texts
     ]
 
 
-def _facts(entry: Entry, extra: Extras) -> list[str]:
-    log, recipe, stages = entry.log, entry.recipe, _stages(entry)
-    n = f"up to {log.most_draws:,}" if log.most_draws else "" if log.n is None else f"{log.n:,}"
-    if log.n is None and log.mean_draws is not None:
-        n = f"{n + ', ' if n else ''}{log.mean_draws:,.0f} on average"
+def _facts(entry: Entry) -> list[str]:
+    certificates, recipe, stages = entry.log.certificates, entry.recipe, entry.record.environment
+    max_n, fixed_n, mean_n = certificates.max_n, certificates.fixed_n, certificates.mean_n
+    n = f"up to {max_n:,}" if max_n else "" if fixed_n is None else f"{fixed_n:,}"
+    if fixed_n is None and mean_n is not None:
+        n = f"{n + ', ' if n else ''}{mean_n:,.0f} on average"
+    seconds = None if certificates.seconds is None else f"{certificates.seconds.mean():.3g}"
+    alpha = None if certificates.alpha is None else f"{certificates.alpha:g}"
     facts: list[object] = [
         recipe and recipe.name, recipe and recipe.data, recipe and recipe.model, entry.sigma,
         recipe and recipe.members, recipe and str(recipe.seed), *_where(stages.get("train")),
-        log.noise, extra.n0, n, None if log.alpha is None else f"{log.alpha:g}", log.bound, log.precision,
-        extra.seed, *_where(stages.get("certify")), f"{len(log.idx):,}",
-        None if extra.seconds is None else f"{extra.seconds:.3g}",
+        certificates.noise, _text(certificates.n0), n, alpha, certificates.bound_kind, certificates.precision,
+        _text(certificates.seed), *_where(stages.get("certify")), f"{len(certificates):,}", seconds,
     ]  # fmt: skip
     return [str(fact) if fact else NOTHING for fact in facts]
 
 
-def _where(stage: Any) -> tuple[str | None, str | None]:
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _where(stage: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
     """The commit, shortened but for the mark of a changed checkout, and the device."""
-    if not isinstance(stage, dict):
+    if stage is None:
         return None, None
     commit, _, changed = str(stage.get("commit") or "").partition(" ")
     return " ".join(filter(None, [commit[:_SHORT_COMMIT], changed])), str(stage.get("device") or "")
-
-
-def _stages(entry: Entry) -> dict[str, Any]:
-    path = entry.folder / "environment.json" if entry.folder else None
-    if path is None or not path.is_file():
-        return {}
-    try:
-        stages = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return {}
-    return stages if isinstance(stages, dict) else {}
-
-
-def _environment(folder: Path) -> str:
-    path = folder / "environment.json"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

@@ -58,7 +58,7 @@ def radii_shown(
 ) -> list[float]:
     """The radii given, or those of the paper's rows, or round ones; 0 is always among them."""
     theirs = {radius for found in paper for radius in found.row.accuracy}
-    chosen = given or theirs or default_radii([entry.log for entry in entries]).tolist()
+    chosen = given or theirs or default_radii([entry.log.certificates for entry in entries]).tolist()
     return sorted({0.0, *chosen})
 
 
@@ -114,11 +114,17 @@ def counterparts(entries: Sequence[Entry], found: Sequence[Envelope]) -> list[Co
     pairs: list[Counterpart] = []
     for k, envelope in enumerate(found, start=len(entries)):
         recipe, log = envelope.of[0].recipe, envelope.of[0].log
-        alike = log.norm == "l2" and {entry.log.sigma for entry in envelope.of} == set(SIGMAS)
+        alike = log.certificates.norm == "l2" and {
+            entry.log.certificates.sigma for entry in envelope.of
+        } == set(SIGMAS)
         row = envelope_counterpart(recipe, log.vote) if recipe and alike else None
         pairs += [Counterpart(k, envelope, row)] if row else []
     for k, entry in enumerate(entries):
-        row = counterpart(entry.recipe, entry.log.vote) if entry.recipe and entry.log.norm == "l2" else None
+        row = (
+            counterpart(entry.recipe, entry.log.vote)
+            if entry.recipe and entry.log.certificates.norm == "l2"
+            else None
+        )
         pairs += [Counterpart(k, entry, row)] if row else []
     return pairs
 
@@ -133,7 +139,11 @@ def _beside(pair: Counterpart, radii: Sequence[float]) -> Beside:
         title, accuracy, acr = pair.of.title, pair.of.accuracy(radii), None
     else:
         log = pair.of.log
-        title, accuracy, acr = log.title, certified_accuracy(log, radii), average_certified_radius(log)
+        title, accuracy, acr = (
+            log.title,
+            certified_accuracy(log.certificates, radii),
+            average_certified_radius(log.certificates),
+        )
     percents = {radius: 100 * float(a) for radius, a in zip(radii, accuracy, strict=True)}
     paper = {radius: pair.row.accuracy.get(radius) for radius in radii}
     both = [(percents[radius], paper[radius], 1) for radius in radii] + [(acr, pair.row.acr, 3)]

@@ -1,13 +1,10 @@
 """The training logs as panels, a quantity each with a line for each run: accuracy, diversity, loss terms."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from shieldwall.errors import UserError
 from shieldwall.report.page.signs import MINUS, NOTHING
 
 _NO_CURVES = ("epoch", "lr", "seconds")
@@ -67,34 +64,14 @@ class Panel:
         return [min(every) - room, max(every) + room]
 
 
-def panels(folders: Sequence[Path | None]) -> list[Panel]:
+def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
     """The panels of several runs, which lines name by their place; runs without a log have no lines."""
     lines: dict[str, list[Line]] = {}
-    for run, folder in enumerate(folders):
-        for key, line in _lines(run, _records(folder)).items():
+    for run, epochs in enumerate(logs):
+        for key, line in _lines(run, epochs).items():
             lines.setdefault(key, []).append(line)
     found = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
     return sorted(found, key=lambda panel: GROUPS.index(panel.group))
-
-
-def _records(folder: Path | None) -> list[Mapping[str, Any]]:
-    """The epochs of a run; a last line that was cut off is left out."""
-    path = None if folder is None else folder / "training.jsonl"
-    if path is None or not path.is_file():
-        return []
-    *lines, last = path.read_bytes().split(b"\n")
-    records: list[Mapping[str, Any]] = []
-    for number, line in enumerate([*lines, last] if last else lines, start=1):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            if number > len(lines):
-                break
-            raise UserError(f"{path}, line {number} is damaged: it is not JSON; mend or delete it") from None
-        if not isinstance(record, dict) or not isinstance(record.get("epoch"), int):
-            raise UserError(f"{path}, line {number} is damaged: it has no epoch; mend or delete it")
-        records.append(record)
-    return records
 
 
 def _lines(run: int, records: Sequence[Mapping[str, Any]]) -> dict[str, Line]:

@@ -16,7 +16,7 @@ from shieldwall.data.locate import roots
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.report.page.content import content
 from shieldwall.report.page.palette import rules
-from shieldwall.results.logs import Log
+from shieldwall.results.record import Log
 
 _HERE = "shieldwall.report.page"
 _SCRIPTS = ("tip.js", "curves.js", "gallery.js")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from shieldwall.errors import UserError
-from shieldwall.results import packed
-from shieldwall.results.logs import read_logs
-from shieldwall.results.packed import as_folder, pack, unpacked
+from shieldwall.results import archive as archives
+from shieldwall.results.archive import pack, read_archive
+from shieldwall.results.record import read_logs, read_runs
 
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\tvote\n"
 KEPT = {
@@ -43,12 +43,6 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
-def content(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()
-    }
-
-
 def archive(file: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     """A packed run with a recipe and whatever else."""
     recipe = tarfile.TarInfo("recipe.yaml")
@@ -61,9 +55,8 @@ def archive(file: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
 
 def test_all_but_weights_and_plots_comes_back(run: Path, tmp_path: Path) -> None:
     pack(run, tmp_path / "digits-0.25.tar.xz")
-    folder = unpacked(tmp_path / "digits-0.25.tar.xz")
-    assert content(folder) == KEPT
-    assert folder.name == "digits-0.25"
+    content = read_archive(tmp_path / "digits-0.25.tar.xz")
+    assert {name: text.decode() for name, text in content.items()} == KEPT
 
 
 def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
@@ -98,29 +91,23 @@ def test_packing_replaces_the_file_in_one_step(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.tar.xz"]
 
 
-def test_a_packed_run_is_unpacked_once_and_again_when_it_changed(run: Path, tmp_path: Path) -> None:
-    file = tmp_path / "run.tar.xz"
-    pack(run, file)
-    first = as_folder(file)
-    assert as_folder(file) == first
-    assert as_folder(run) == run
-    (run / "recipe.yaml").write_text("name: letters, and more of them\n")
-    pack(run, file)
-    assert content(as_folder(file))["recipe.yaml"].startswith("name: letters")
-
-
-def test_nothing_is_left_when_the_process_ends(run: Path, tmp_path: Path) -> None:
+def test_nothing_is_unpacked_to_the_disk(run: Path, tmp_path: Path) -> None:
     pack(run, tmp_path / "run.tar.xz")
-    code = (
-        "import sys; from pathlib import Path; from shieldwall.results.packed import unpacked;"
-        "folder = unpacked(Path(sys.argv[1])); assert (folder / 'recipe.yaml').is_file(); print(folder)"
-    )
-    done = subprocess.run(
+    code = "import sys; from shieldwall.results.record import read_runs; read_runs(sys.argv[1:])"
+    subprocess.run(
         [sys.executable, "-c", code, tmp_path / "run.tar.xz"],
-        capture_output=True, text=True, check=True, env={**os.environ, "TMPDIR": str(tmp_path)},
+        check=True, env={**os.environ, "TMPDIR": str(tmp_path)},
     )  # fmt: skip
-    assert done.stdout.startswith(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.tar.xz"]
+
+
+def test_a_packed_run_reads_as_its_folder_does(run: Path, tmp_path: Path) -> None:
+    pack(run, tmp_path / "run.tar.xz")
+    (of_folder,), (of_archive,) = read_runs([run]), read_runs([tmp_path / "run.tar.xz"])
+    assert of_archive.files == of_folder.files
+    assert list(of_archive.certificates) == list(of_folder.certificates) == ["member-1", "we"]
+    assert of_archive.settings == {"n": 1000}
+    assert of_archive.origins == [{"name": "digits before"}]
 
 
 def test_reports_read_packed_runs_and_tell_them_apart_by_file_name(run: Path, tmp_path: Path) -> None:
@@ -129,7 +116,7 @@ def test_reports_read_packed_runs_and_tell_them_apart_by_file_name(run: Path, tm
     for file in files:
         pack(run, file)
     alone = read_logs([files[0]])
-    assert [(log.title, log.vote, log.radius.tolist()) for log in alone] == [
+    assert [(log.title, log.vote, log.certificates.radii.tolist()) for log in alone] == [
         ("digits member 1", "member-1", [0.25]),
         ("digits WE", "we", [0.5]),
     ]
@@ -156,7 +143,7 @@ def test_a_packed_run_without_certificates(tmp_path: Path) -> None:
 def test_paths_that_lead_outside_are_refused(tmp_path: Path, name: str) -> None:
     file = archive(tmp_path / "bad.tar.xz", (tarfile.TarInfo(name), b""))
     with pytest.raises(UserError, match=r"bad\.tar\.xz is not a packed run: it holds '.*outside"):
-        unpacked(file)
+        read_archive(file)
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
@@ -164,18 +151,18 @@ def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
     link = tarfile.TarInfo("environment.json")
     link.type, link.linkname = kind, "/etc/passwd"
     with pytest.raises(UserError, match=r"it holds 'environment\.json', which is no plain file"):
-        unpacked(archive(tmp_path / "bad.tar.xz", (link, b"")))
+        read_archive(archive(tmp_path / "bad.tar.xz", (link, b"")))
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed, "MOST_BYTES", 2**24)
+    monkeypatch.setattr(archives, "MAX_BYTES", 2**24)
     bomb = tmp_path / "bomb.tar.xz"
     bomb.write_bytes(lzma.compress(bytes(2**24 + 1), preset=0))
     with pytest.raises(UserError, match=r"bomb\.tar\.xz unpacks to more than is allowed"):
-        unpacked(bomb)
-    monkeypatch.setattr(packed, "MOST_BYTES", 100)
+        read_archive(bomb)
+    monkeypatch.setattr(archives, "MAX_BYTES", 100)
     with pytest.raises(UserError, match="too much for one file"):
         pack(run, tmp_path / "run.tar.xz")
 
@@ -193,16 +180,16 @@ def test_damage_is_told_in_one_line(run: Path, tmp_path: Path) -> None:
     ]:
         file.write_bytes(bad)
         with pytest.raises(UserError, match=what):
-            unpacked(file)
+            read_archive(file)
     with pytest.raises(UserError, match="no such file"):
-        unpacked(tmp_path / "nowhere.tar.xz")
+        read_archive(tmp_path / "nowhere.tar.xz")
 
 
 def test_an_archive_of_something_else(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "other.tar.xz", "w:xz") as out:
         out.addfile(tarfile.TarInfo("readme.txt"))
     with pytest.raises(UserError, match=r"there is no recipe\.yaml in it"):
-        unpacked(tmp_path / "other.tar.xz")
+        read_archive(tmp_path / "other.tar.xz")
 
 
 def test_what_cannot_be_packed(run: Path, tmp_path: Path) -> None:

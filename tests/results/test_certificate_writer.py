@@ -10,8 +10,8 @@ import torch
 
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.results import certificates
-from shieldwall.results.certificates import HEADER, CertificateFolder
+from shieldwall.results import certificate_file
+from shieldwall.results.certificate_file import HEADER, CertificateWriter
 from shieldwall.smoothing.certificates import Certificates, from_counts
 
 VOTES = ["we", "mme"]
@@ -23,8 +23,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "certificates"
 
 
-def opened(folder: Path, settings: dict[str, object] = SETTINGS) -> CertificateFolder:
-    return CertificateFolder(folder, VOTES, settings)
+def opened(folder: Path, settings: dict[str, object] = SETTINGS) -> CertificateWriter:
+    return CertificateWriter(folder, VOTES, settings)
 
 
 def one(successes: int) -> dict[str, Certificates]:
@@ -123,7 +123,7 @@ def test_a_write_that_fails_half_way_leaves_whole_lines(folder: Path, monkeypatc
     with opened(folder) as files:
         files.append(3, 1, one(99), 0.25)
         whole = (folder / "mme.tsv").read_bytes()
-        monkeypatch.setattr(certificates, "_write_all", half)
+        monkeypatch.setattr(certificate_file, "_write_all", half)
         with pytest.raises(UserError, match=r"mme\.tsv: the disk is full"):
             files.append(6, 0, one(99), 0.25)
     monkeypatch.undo()

@@ -1,0 +1,306 @@
+"""Everything that a run says but its weights, each file read once.
+
+runs/digits                             a run folder: its certificates, and how it was made
+runs/digits/more-draws                  another folder of certificates of that run
+runs/digits/certificates/member-1.tsv   one vote of it
+results/digits.tar.xz                   a packed run, read from the archive in memory
+other/sigma_0.25                        a file of another tool, called by its own name
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from shieldwall.errors import UserError
+from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
+from shieldwall.results.certificate_file import parse
+from shieldwall.results.certificates import Certificates
+
+if TYPE_CHECKING:
+    from shieldwall.recipes import Recipe
+
+FOLDER = "certificates"
+_MEMBER = re.compile(r"member-(\d+)")
+_ENSEMBLES = {"we": "WE", "mme": "MME", "eas": "EAS"}
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """One run, or one certificate file of another tool, as its files say.
+
+    What a run was made before there was a field or a file for it is empty or None: not recorded.
+    """
+
+    name: str
+    """That of the recipe, or of the folder; unlike those of other records that were read together."""
+    home: Path
+    """The folder it was read from; of an archive its path without the suffix."""
+    certificates: Mapping[str, Certificates]
+    """By vote: members by number, then WE, MME and EAS, then the rest by name."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
+    is_run: bool = True
+    """Whether it is a run, and not a file that stands alone."""
+
+    @property
+    def logs(self) -> list["Log"]:
+        """The certificates of each vote, called by run and vote."""
+        return [
+            Log(
+                f"{self.name} {vote_title(vote)}" if self.is_run else self.name,
+                self.name,
+                vote,
+                certificates,
+                self,
+            )
+            for vote, certificates in self.certificates.items()
+        ]
+
+    @cached_property
+    def recipe_content(self) -> Mapping[str, Any] | None:
+        """The recipe as it is written."""
+        content = _yaml_mappings(self.files.get("recipe.yaml", ""))
+        return content[0] if content else None
+
+    @cached_property
+    def recipe(self) -> "Recipe | None":
+        """The recipe; None where there is none, or one that this version does not read."""
+        from shieldwall.recipes import from_mapping
+
+        try:
+            return None if self.recipe_content is None else from_mapping(self.recipe_content)
+        except UserError:
+            return None
+
+    @cached_property
+    def origins(self) -> Sequence[Mapping[str, Any]]:
+        """The recipe of the run that this one started from, and of those before."""
+        return _yaml_mappings(self.files.get("start.yaml", ""))
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """What the certificates were made with."""
+        content = _yaml_mappings(self.files.get("settings.yaml", ""))
+        return content[0] if content else {}
+
+    @cached_property
+    def environment(self) -> Mapping[str, Mapping[str, Any]]:
+        """Versions, commit and device by stage."""
+        try:
+            stages = json.loads(self.files.get("environment.json", "{}"))
+        except ValueError:
+            return {}
+        if not isinstance(stages, dict):
+            return {}
+        return {stage: facts for stage, facts in stages.items() if isinstance(facts, dict)}
+
+    @cached_property
+    def training(self) -> Sequence[Mapping[str, Any]]:
+        """The epochs of the training log; a last line that was cut off is left out."""
+        *lines, last = self.files.get("training.jsonl", "").split("\n")
+        epochs: list[Mapping[str, Any]] = []
+        for number, line in enumerate([*lines, last] if last else lines, start=1):
+            where = f"{self.home / 'training.jsonl'}, line {number}"
+            try:
+                epoch = json.loads(line)
+            except ValueError:
+                if number > len(lines):
+                    break
+                raise UserError(f"{where} is damaged: it is not JSON; mend or delete it") from None
+            if not isinstance(epoch, dict) or not isinstance(epoch.get("epoch"), int):
+                raise UserError(f"{where} is damaged: it has no epoch; mend or delete it")
+            epochs.append(epoch)
+        return epochs
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """One vote of a run: what a row of a table and a curve show."""
+
+    title: str
+    run: str
+    vote: str
+    certificates: Certificates
+    record: RunRecord | None = None
+
+    @property
+    def is_member(self) -> bool:
+        return is_member(self.vote)
+
+
+def read_logs(paths: Iterable[str | Path]) -> list[Log]:
+    """The votes of the runs at these paths, one after the other."""
+    return [log for record in read_runs(paths) for log in record.logs]
+
+
+def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
+    """The runs, certificate folders, archives and single files at these paths, each file once."""
+    found: dict[Path, _Found] = {}
+    read: set[Path] = set()
+    folders: dict[Path, Mapping[str, str]] = {}
+    for path in map(Path, paths):
+        if is_archive(path):
+            if path.resolve() not in read:
+                read.add(path.resolve())
+                home = path.resolve().with_name(path.name.removesuffix(SUFFIX))
+                found[home] = _read_archive(path, home)
+            continue
+        for file in _certificate_files(path):
+            if file.resolve() in read:
+                continue
+            read.add(file.resolve())
+            run = _run_folder(file)
+            home = _home(file) if run else file.resolve()
+            if home not in found:
+                if run is not None and run not in folders:
+                    folders[run] = _texts(run, RUN_FILES)
+                texts = {**folders[run], **_texts(file.parent, ("settings.yaml",))} if run else {}
+                name = _recipe_name(texts, run) if run else _stem(file)
+                found[home] = _Found(name, _home(file), texts, run is not None)
+            certificates, vote = parse(file.read_bytes(), str(file))
+            found[home].certificates[_stem(file) if run else vote or _stem(file)] = certificates
+    return _records(list(found.values()))
+
+
+def is_member(vote: str) -> bool:
+    """Whether a vote is a single member of an ensemble."""
+    return _MEMBER.fullmatch(vote) is not None
+
+
+def vote_title(vote: str) -> str:
+    """A vote as it is read: "member 1", "WE"."""
+    member = _MEMBER.fullmatch(vote)
+    return f"member {member[1]}" if member else _ENSEMBLES.get(vote, vote)
+
+
+def vote_order(vote: str) -> tuple[int, int, str]:
+    """The place of a vote among others: members by number, WE, MME, EAS, the rest by name."""
+    if member := _MEMBER.fullmatch(vote):
+        return 0, int(member[1]), vote
+    return 1, [*_ENSEMBLES, vote].index(vote), vote
+
+
+@dataclass
+class _Found:
+    """A record in the making, before runs of one name are told apart."""
+
+    name: str
+    home: Path
+    files: Mapping[str, str]
+    is_run: bool
+    certificates: dict[str, Certificates] = field(default_factory=dict)
+
+
+def _records(found: Sequence[_Found]) -> list[RunRecord]:
+    """Records of one name carry the end of their path, as much as tells them apart."""
+    homes: dict[str, set[Path]] = defaultdict(set)
+    for run in found:
+        homes[run.name].add(run.home)
+    return [
+        RunRecord(
+            f"{run.name} ({_shortest(run.home, homes[run.name])})" if len(homes[run.name]) > 1 else run.name,
+            run.home,
+            run.certificates,
+            run.files,
+            run.is_run,
+        )
+        for run in found
+    ]
+
+
+def _read_archive(path: Path, home: Path) -> _Found:
+    content = read_archive(path)
+    files = {name: content[name].decode(errors="replace") for name in RUN_FILES if name in content}
+    settings = content.get(f"{FOLDER}/settings.yaml")
+    if settings is not None:
+        files["settings.yaml"] = settings.decode(errors="replace")
+    votes = [
+        name.removeprefix(f"{FOLDER}/").removesuffix(".tsv")
+        for name in content
+        if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")
+    ]
+    if not votes:
+        raise UserError(f"{path}: this packed run has no certificates")
+    names = {vote: f"{FOLDER}/{vote}.tsv" for vote in sorted(votes, key=vote_order)}
+    certificates = {vote: parse(content[name], f"{path}, {name}")[0] for vote, name in names.items()}
+    return _Found(_recipe_name(files, path), home, files, True, certificates)
+
+
+def _certificate_files(path: Path) -> list[Path]:
+    """The logs of a run or of a certificate folder in a table's order, or the one log."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise UserError(f"{path}: there is no such file or folder")
+    run = path.parent if path.name == FOLDER else path
+    is_run = (run / "recipe.yaml").exists() or (run / FOLDER).is_dir()
+    folder = run / FOLDER if is_run else path
+    files = sorted(folder.glob("*.tsv"), key=lambda file: vote_order(_stem(file)))
+    if not files and is_run:
+        raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
+    if not files:
+        raise UserError(f"{path}: this is no run folder and there are no certificates (*.tsv) in it")
+    return files
+
+
+def _run_folder(file: Path) -> Path | None:
+    """The run that a certificate file is of, or None where it stands alone."""
+    folder = file.parent.resolve()
+    if folder.name == FOLDER or (folder.parent / "recipe.yaml").is_file():
+        return folder.parent
+    return folder if _stem(file) in _ENSEMBLES or is_member(_stem(file)) else None
+
+
+def _home(file: Path) -> Path:
+    """The folder that tells certificates from others of the same name."""
+    folder = file.parent.resolve()
+    return folder.parent if folder.name == FOLDER else folder
+
+
+def _stem(file: Path) -> str:
+    # Not Path.stem: other tools name their logs "sigma_0.25", without a suffix.
+    return file.name.removesuffix(".tsv")
+
+
+def _texts(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    return {
+        name: (folder / name).read_bytes().decode(errors="replace")
+        for name in names
+        if (folder / name).is_file()
+    }
+
+
+def _recipe_name(files: Mapping[str, str], source: Path) -> str:
+    text = files.get("recipe.yaml", "")
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        where = source / "recipe.yaml"
+        raise UserError(f"{where}: this is not YAML: {' '.join(str(error).split())}") from None
+    if isinstance(content, dict) and "name" in content:
+        return str(content["name"])
+    return source.name.removesuffix(SUFFIX)
+
+
+def _yaml_mappings(text: str) -> list[Mapping[str, Any]]:
+    """The documents of a file, none where one cannot be read."""
+    try:
+        content = list(yaml.safe_load_all(text))
+    except yaml.YAMLError:
+        return []
+    return content if all(isinstance(document, dict) for document in content) else []
+
+
+def _shortest(home: Path, homes: set[Path]) -> str:
+    """As much of the end of a path as tells all of them apart."""
+    depth = 1
+    while len({other.parts[-depth:] for other in homes}) < len(homes):
+        depth += 1
+    return "/".join(home.parts[-depth:])
