@@ -17,6 +17,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs: $(READY)
 	$(BIN)/sphinx-build -W --keep-going -q -d build/doctrees docs build/docs
@@ -33,4 +34,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,30 +5,22 @@
 Noise, copies, several members, resuming and several processes are the loop's business.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
-from shieldwall.training.objective import accuracy
 
 
 @dataclass(frozen=True)
 class Brier(sw.MemberObjective):
     def member_loss(
-        self,
-        member: nn.Module,
-        batch: sw.NoisyBatch,
-        noisy_logits: Callable[[], Tensor],
-        generator: torch.Generator,
-    ) -> sw.Loss:
-        logits = noisy_logits()  # (copies * B, K)
-        target = F.one_hot(batch.labels, logits.shape[-1])
+        self, member: nn.Module, batch: sw.NoisyBatch, logits: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        target = F.one_hot(batch.labels, logits.shape[-1])  # logits are (copies * B, K)
         score = (logits.softmax(-1) - target).square().sum(-1).mean()
-        return sw.Loss(score, {"brier": score.detach(), "noisy_accuracy": accuracy(logits, batch.labels)})
+        return score, {"brier": score.detach()}
 
 
 noise = sw.Gaussian(0.25)

@@ -1,4 +1,20 @@
-"""The processes that share one work, on torch's own distributed engine, as torchrun starts them."""
+"""Several processes at one work, such as training, each on its share, on torch's own distributed engine.
+
+    torchrun --nproc-per-node 4 -m shieldwall train RECIPE
+
+In training all walk the same batches in the same order, and each takes consecutive rows of them. Noise is
+drawn for the whole batch, from generators seeded alike, and each process keeps its rows: with B_r of B
+rows and L_r the mean loss over them,
+
+    L = sum_r (B_r / B) L_r,        grad L = sum_r (B_r / B) grad L_r
+
+are one process's, up to rounding. The gradients are added up here, after the backward pass, and not by
+hooks of torch's DDP, which do not see the gradients of gradients that DRT and GAL need.
+
+What is not a mean over images is not one process's: batch-norm statistics are each process's own (as in
+torch's DDP), the first one's being handed to all after each epoch, and DRT's logged cosine, a mean over
+valid pairs, becomes a mean of the processes' means.
+"""
 
 import os
 import re
@@ -10,7 +26,7 @@ from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from shieldwall.errors import UserError
 
@@ -175,3 +191,29 @@ def _needing_all() -> Iterator[None]:
         raise UserError(
             f"the processes lost one another: {reason}; run the same command to go on from what is saved"
         ) from error
+
+
+def copy_state_from_first(
+    world: ProcessGroup, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]
+) -> None:
+    """Give every process the first one's weights, statistics and momentum (joint)."""
+    world.broadcast_tensors(value for member in members for value in member.parameters())
+    copy_buffers_from_first(world, members)
+    with_state = [
+        (parameter, optimizer.state[parameter])
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    ]
+    parameters, states = [pair[0] for pair in with_state], [pair[1] for pair in with_state]
+    moving = world.broadcast(
+        [k for k, state in enumerate(states) if state.get("momentum_buffer") is not None]
+    )
+    for k in moving:
+        states[k].setdefault("momentum_buffer", torch.zeros_like(parameters[k]))
+    world.broadcast_tensors(states[k]["momentum_buffer"] for k in moving)
+
+
+def copy_buffers_from_first(world: ProcessGroup, members: Sequence[nn.Module]) -> None:
+    """Give every process the first one's batch-norm statistics (joint)."""
+    world.broadcast_tensors(value for member in members for value in member.buffers())

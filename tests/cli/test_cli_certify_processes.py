@@ -33,8 +33,7 @@ from cli_tools import (
 )
 from torch.distributed.run import parse_args
 
-from shieldwall import cli
-from shieldwall.training import parallel
+from shieldwall import cli, distributed
 
 RADII = ["--radii", "0.25,0.5"]
 PATIENCE = 1.0
@@ -50,7 +49,7 @@ def carry_out(commands: list[list[str]]) -> None:
         except SystemExit as ended:
             if ended.code:
                 raise
-        parallel.TIMEOUT = timedelta(seconds=PATIENCE)
+        distributed.TIMEOUT = timedelta(seconds=PATIENCE)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ SHAPES = {
     "resnet110": (3, 32, 32),
     "resnet50": (3, 224, 224),
 }
-PARAMETERS = {"lenet": 312_202, "resnet20": 272_474, "resnet110": 1_730_714, "resnet50": 25_557_032}
+PARAMETERS = {"lenet": 431_080, "resnet20": 272_474, "resnet110": 1_730_714, "resnet50": 25_557_032}
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -37,7 +37,8 @@ def test_names_are_unique_and_say_what_the_recipe_holds() -> None:
         if recipe.name != "smoke-0.25":
             assert recipe.name.startswith(f"{recipe.data}-")
             assert recipe.name.endswith(f"-{recipe.sigma}")
-            assert recipe.objective["name"] == recipe.name.removeprefix(f"{recipe.data}-").split("-")[0]
+            method = recipe.name.removeprefix(f"{recipe.data}-").removeprefix("short-")
+            assert recipe.objective["name"] == method.split("-")[0]
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
@@ -69,13 +70,13 @@ def options(name: str) -> dict[str, Any]:
         ("cifar10-consistency-0.25", {"lam": 20.0}),
         ("cifar10-consistency-1.0", {"lam": 10.0}),
         ("mnist-adp-1.0", {"alpha": 2.0, "beta": 0.5}),
-        ("cifar10-gal-0.5", {"weight": 0.5}),
-        # WE (Gaussian) at r = 0.75: 95.3; at r = 1.75: 60.2; at r = 2.50: 28.8.
+        ("cifar10-gal-0.5", {"weight": 1.0}),
+        # WE (Gaussian) at r = 0.75: 95.3; at r = 1.25: 86.7; at r = 2.50: 28.8.
         (
             "mnist-drt-0.25",
-            {"rho_gd": 1.0, "rho_cm": 1.0, "warmup": 5, "base.name": "gaussian", "base.num_noise": 2},
+            {"rho_gd": 0.2, "rho_cm": 0.5, "base.name": "gaussian", "base.num_noise": 2},
         ),
-        ("mnist-drt-0.5", {"rho_gd": 5.0, "rho_cm": 5.0}),
+        ("mnist-drt-0.5", {"rho_gd": 10.0, "rho_cm": 0.1}),
         ("mnist-drt-1.0", {"rho_gd": 5.0, "rho_cm": 0.5}),
         # WE (Gaussian) at r = 0.75: 44.0; at r = 1.75: 20.8; at r = 2.00: 16.4.
         ("cifar10-drt-0.25", {"rho_gd": 0.2, "rho_cm": 0.5}),
@@ -86,7 +87,9 @@ def options(name: str) -> dict[str, Any]:
         ("cifar10-drt-smoothadv-1.0", {"rho_gd": 1.0, "rho_cm": 5.0, "base.name": "smoothadv"}),
         ("cifar10-drt-consistency-0.25", {"base.name": "consistency", "base.lam": 20.0}),
         ("mnist-drt-gd-1.0", {"rho_gd": 5.0, "rho_cm": 0.0}),
-        ("mnist-drt-cm-1.0", {"rho_gd": 0.0, "rho_cm": 0.5}),
+        ("mnist-drt-cm-1.0", {"rho_gd": 0.0, "rho_cm": 5.0}),
+        ("mnist-stability-renyi-1.0", {"name": "stability", "divergence": "renyi", "lam": 2.0}),
+        ("mnist-short-drt-1.0", {"rho_gd": 5.0, "rho_cm": 0.5}),
     ],
 )
 def test_numbers_of_the_literature(name: str, expected: dict[str, Any]) -> None:
@@ -97,11 +100,11 @@ def test_numbers_of_the_literature(name: str, expected: dict[str, Any]) -> None:
     ("name", "epochs", "batch_size", "lr", "decay_every"),
     [
         ("mnist-gaussian", 90, 256, 0.01, 30),
-        ("fashion-mnist-macer", 90, 256, 0.01, 30),
-        ("mnist-drt-smoothadv", 60, 256, 0.01, 40),
-        ("mnist-drt-1.0", 45, 256, 0.01, 30),
+        ("fashion-mnist-macer", 440, 64, 0.01, 200),
+        ("mnist-drt-smoothadv", 90, 128, 0.002, 30),
+        ("mnist-drt-1.0", 90, 128, 0.002, 30),
         ("cifar10-smoothadv", 150, 256, 0.1, 50),
-        ("cifar10-macer", 150, 64, 0.01, 50),
+        ("cifar10-macer", 440, 64, 0.01, 200),
         ("cifar10-drt-cm", 150, 256, 0.01, 50),
         ("imagenet-gaussian", 90, 256, 0.1, 30),
         ("imagenet-drt", 90, 256, 0.005, 30),
@@ -113,6 +116,28 @@ def test_schedules(name: str, epochs: int, batch_size: int, lr: float, decay_eve
         *(epochs, batch_size, lr, decay_every),
     )
     assert (found.momentum, found.decay) == (0.9, 0.1)
+
+
+def test_short_recipes_differ_from_the_paper_s_in_their_schedule_alone() -> None:
+    for method in METHODS:
+        short, paper = recipes.get(f"mnist-short-{method}"), recipes.get(f"mnist-{method}")
+        assert short == replace(paper, name=short.name, schedule=short.schedule)
+        assert (short.schedule.curve, short.schedule.warmup) == ("cosine", 200)
+        assert short.schedule.epochs < paper.schedule.epochs
+
+
+@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
+def test_members_are_independent_where_the_method_allows_it(recipe: recipes.Recipe) -> None:
+    objective = build_objective(recipe.objective, Gaussian(recipe.sigma))
+    assert recipe.independent == objective.is_separable
+
+
+def test_a_changed_method_changes_how_members_are_trained() -> None:
+    gaussian = recipes.get("mnist-gaussian")
+    gal = recipes.override(gaussian, ["objective.name=gal"])
+    assert (gaussian.independent, gal.independent) == (True, False)
+    assert recipes.override(gal, ["objective.name=macer"]).independent
+    assert not recipes.override(gaussian, ["objective.name=macer", "independent=false"]).independent
 
 
 def test_fashion_mnist_is_mnist_but_for_the_data() -> None:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from loss_tools import loss_at
 from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
@@ -33,7 +34,7 @@ def literal_log_volume(predictions: list[NDArray[np.float64]], label: int) -> fl
 def test_loss_is_the_formula(count: int, classes: int) -> None:
     """Including more members than wrong classes, where only the ridge keeps the volume above zero."""
     members, y = make_members(count, classes), torch.arange(4) % classes
-    loss = ADP(sw.Gaussian(0.7), num_noise=2)(members, X, y, torch.Generator().manual_seed(4))
+    loss = loss_at(ADP(sw.Gaussian(0.7), num_noise=2), members, X, y, torch.Generator().manual_seed(4))
     noise = 0.7 * torch.randn(2, 4, 1, 2, 2, generator=torch.Generator().manual_seed(4))
     cross_entropies, entropies, volumes = [], [], []
     for copy in noise:
@@ -92,7 +93,9 @@ def test_volume_in_float32_has_the_gradient_of_the_determinant_in_float64(
 def test_more_entropy_and_more_volume_lower_the_loss() -> None:
     members, y = make_members(3, 5), torch.arange(4)
     plain, entropic, voluminous = (
-        ADP(sw.Gaussian(0.7), alpha=alpha, beta=beta)(members, X, y, torch.Generator().manual_seed(4))
+        loss_at(
+            ADP(sw.Gaussian(0.7), alpha=alpha, beta=beta), members, X, y, torch.Generator().manual_seed(4)
+        )
         for alpha, beta in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
     )
     assert torch.allclose(plain.total - entropic.total, plain.terms["entropy"], rtol=1e-4)

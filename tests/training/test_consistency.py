@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from loss_tools import loss_at
 from scipy.special import softmax
 from scipy.stats import entropy
 from torch import nn
@@ -25,7 +26,7 @@ def member(seed: int = 0) -> nn.Module:
 def test_loss_is_the_formula(num_noise: int) -> None:
     objective = Consistency(sw.Gaussian(0.7), num_noise, lam=10.0, eta=0.5)
     members = [member(0), member(1)]
-    loss = objective(members, X, Y, torch.Generator().manual_seed(4))
+    loss = loss_at(objective, members, X, Y, torch.Generator().manual_seed(4))
     noise = 0.7 * torch.randn(num_noise, 4, 1, 2, 2, generator=torch.Generator().manual_seed(4))
     expected, divergence = 0.0, 0.0
     for one in members:
@@ -46,7 +47,7 @@ def test_copies_that_agree_pay_for_entropy_alone() -> None:
     with torch.no_grad():
         deaf[1].weight.zero_()
         deaf[1].bias.copy_(torch.tensor([0.5, 0.25, 0.25]).log())
-    loss = Consistency(sw.Gaussian(0.7), lam=10.0, eta=0.5)([deaf], X, Y, torch.Generator())
+    loss = loss_at(Consistency(sw.Gaussian(0.7), lam=10.0, eta=0.5), [deaf], X, Y, torch.Generator())
     assert float(loss.terms["divergence"]) == pytest.approx(0, abs=1e-6)
     assert float(loss.terms["entropy"]) == pytest.approx(1.5 * math.log(2), rel=1e-6)
     assert float(loss.terms["cross_entropy"]) == pytest.approx(1.5 * math.log(2), rel=1e-6)

@@ -4,17 +4,26 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
+from typing import ClassVar
 
 import pytest
 import torch
+from loss_tools import loss_at
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import shieldwall as sw
 from shieldwall.distributed import ProcessGroup
 from shieldwall.models.attack import smoothed_pgd
-from shieldwall.training.drt import DRT, gradient_diversity, mean_cosine, true_margin, valid_groups
-from shieldwall.training.parallel import on_share
+from shieldwall.training.drt import (
+    DRT,
+    Group,
+    confidence_margin,
+    gradient_diversity,
+    mean_cosine,
+    true_margin,
+)
+from shieldwall.training.objective import NoisyBatch
 from shieldwall.training.smoothadv import SmoothAdv
 
 NOISE = sw.Gaussian(0.3)
@@ -57,18 +66,19 @@ class DoubleNoise(sw.Gaussian):
         return super().sample(shape, generator).double()
 
 
-def textbook(members, x: Tensor, y: Tensor, objective: DRT, generator: torch.Generator) -> Tensor:  # type: ignore[no-untyped-def]
-    """The formulas as printed, over unordered pairs, with create_graph and nothing clever."""
-    base, adversarial = objective.base, objective.points == "adversarial"
+def textbook(members, x: Tensor, y: Tensor, drt: DRT, generator: torch.Generator) -> Tensor:  # type: ignore[no-untyped-def]
+    """The formulas of drt.py's docstring pair by pair, with create_graph and nothing clever."""
+    base, own = drt.base, drt.points == "own"
     noisy, labels = x.repeat(base.num_noise, 1, 1, 1), y.repeat(base.num_noise)
     noise = base.noise.sample(noisy.shape, generator)
     noisy = noisy + noise
     total, margins, gradients, correct = torch.zeros((), dtype=x.dtype), [], [], []
-    for one in members:
-        points = attacked(one, x, y, noise, base) if adversarial else noisy.clone()
-        logits = one(points.requires_grad_())
-        elsewhere = isinstance(base, SmoothAdv) and not adversarial
-        base_logits = one(attacked(one, x, y, noise, base)) if elsewhere else logits
+    for member in members:
+        under_attack = isinstance(base, SmoothAdv)
+        points = attacked(member, x, y, noise, base) if own and under_attack else noisy.clone()
+        logits = member(points.requires_grad_())
+        elsewhere = under_attack and not own
+        base_logits = member(attacked(member, x, y, noise, base)) if elsewhere else logits
         total = total + F.cross_entropy(base_logits, labels)
         p = logits.softmax(-1)
         others = p.masked_fill(F.one_hot(labels, p.shape[1]).bool(), -1.0)
@@ -77,12 +87,20 @@ def textbook(members, x: Tensor, y: Tensor, objective: DRT, generator: torch.Gen
         correct.append(logits.argmax(-1) == labels)
         gradients.append(torch.autograd.grad(margin.sum(), points, create_graph=True)[0])
     everyone = tuple(range(len(members)))
-    for group in combinations(everyone, 2) if objective.design == "pairwise" else [everyone]:
+    norms, pair_margins, member_margins = [], [], []
+    for group in combinations(everyone, 2) if drt.design == "pairwise" else [everyone]:
         valid = torch.stack([correct[i] for i in group]).all(0)
-        norm = sum(gradients[i] for i in group)[valid].flatten(1).norm(dim=1)
-        total = total + objective.rho_gd * (norm**2 if objective.squared else norm).sum() / len(noisy)
-        total = total - objective.rho_cm * sum(margins[i] for i in group)[valid].sum() / len(noisy)
-    return total
+        norms.append(sum(gradients[i] for i in group)[valid].flatten(1).norm(dim=1))
+        pair_margins.append(sum(margins[i] for i in group)[valid])
+    for margin, is_correct in zip(margins, correct, strict=True):
+        member_margins.append(margin[is_correct])
+    gd = torch.cat(norms)
+    cm = torch.cat(member_margins if drt.cm_over == "members" else pair_margins)
+    if drt.norm == "squared":
+        gd = gd**2
+    if drt.average == "valid":
+        return total + drt.rho_gd * gd.mean() - drt.rho_cm * cm.mean()
+    return total + (drt.rho_gd * gd.sum() - drt.rho_cm * cm.sum()) / len(noisy)
 
 
 def attacked(one: nn.Module, x: Tensor, y: Tensor, noise: Tensor, base: SmoothAdv) -> Tensor:
@@ -96,104 +114,163 @@ def gradient_of(total: Tensor, members) -> Tensor:  # type: ignore[no-untyped-de
     return torch.cat([g.flatten() for g in torch.autograd.grad(total, parameters)])
 
 
-@pytest.mark.parametrize("norm", [False, True], ids=["plain", "batch norm"])
-@pytest.mark.parametrize("squared", [False, True], ids=["norm", "squared"])
-@pytest.mark.parametrize("design", ["pairwise", "overall"])
+READINGS: list[dict[str, str]] = [
+    {"norm": norm, "average": average, "cm_over": cm_over, "design": design}
+    for norm in ("squared", "plain")
+    for average in ("valid", "batch")
+    for cm_over in ("members", "pairs")
+    for design in ("pairwise", "overall")
+]
+every_reading = pytest.mark.parametrize("reading", READINGS, ids=lambda reading: "-".join(reading.values()))
+with_and_without_norm = pytest.mark.parametrize("norm", [False, True], ids=["no norm", "batch norm"])
+
+
+@with_and_without_norm
+@every_reading
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-8), (torch.float32, 1e-4)])
 @pytest.mark.parametrize("all_valid", [False, True])
 def test_loss_and_gradients_are_the_textbook_s(
-    norm: bool, squared: bool, design: str, dtype: torch.dtype, tolerance: float, all_valid: bool
+    norm: bool, reading: dict[str, str], dtype: torch.dtype, tolerance: float, all_valid: bool
 ) -> None:
     members, x, y = setting(norm, dtype)
     noise = DoubleNoise(0.05) if dtype == torch.float64 else sw.Gaussian(0.05)
     if all_valid:
         y = trained(norm)[2]
-    objective = DRT(sw.GaussianAugmentation(noise), rho_gd=3.0, rho_cm=0.7, squared=squared, design=design)
-    loss = objective(members, x, y, torch.Generator().manual_seed(1))
+    objective = DRT(sw.GaussianAugmentation(noise), rho_gd=3.0, rho_cm=0.7, **reading)
+    loss = loss_at(objective, members, x, y, torch.Generator().manual_seed(1))
     expected = textbook(members, x, y, objective, torch.Generator().manual_seed(1))
     torch.testing.assert_close(loss.total, expected, rtol=tolerance, atol=tolerance)
-    correct = torch.stack([one(x).argmax(-1) == y for one in members])
+    correct = torch.stack([member(x).argmax(-1) == y for member in members])
     assert bool(correct.all()) == all_valid
     assert int(correct.all(0).sum()) > 10
-    found, wanted = gradient_of(loss.total, members), gradient_of(expected, members)
-    assert float((found - wanted).norm() / wanted.norm()) < tolerance
-    without = DRT(sw.GaussianAugmentation(noise), 0.0, 0.7, squared, design)
-    plain = gradient_of(without(members, x, y, torch.Generator().manual_seed(1)).total, members)
-    assert float((plain - wanted).norm() / wanted.norm()) > 0.01, "the diversity term must matter here"
+    ours, theirs = gradient_of(loss.total, members), gradient_of(expected, members)
+    assert float((ours - theirs).norm() / theirs.norm()) < tolerance
+    without = replace(objective, rho_gd=0.0)
+    loss = loss_at(without, members, x, y, torch.Generator().manual_seed(1))
+    assert float((gradient_of(loss.total, members) - theirs).norm() / theirs.norm()) > 0.01, (
+        "the diversity term must matter here"
+    )
 
 
-@pytest.mark.parametrize("norm", [False, True], ids=["plain", "batch norm"])
-@pytest.mark.parametrize("squared", [False, True], ids=["norm", "squared"])
-@pytest.mark.parametrize("design", ["pairwise", "overall"])
-@pytest.mark.parametrize("points", ["noisy", "adversarial"])
+@with_and_without_norm
+@every_reading
+@pytest.mark.parametrize("points", ["own", "noisy"])
 def test_around_smoothadv_loss_and_gradients_are_the_textbook_s(
-    norm: bool, squared: bool, design: str, points: str
+    norm: bool, reading: dict[str, str], points: str
 ) -> None:
     members, x, y = setting(norm, torch.float64)
     copies = deepcopy(members)  # the attack sees the running statistics, which every call moves
-    objective = DRT(around_smoothadv(), 3.0, 0.7, squared, design, points)
-    loss = objective(members, x, y, torch.Generator().manual_seed(1))
+    objective = DRT(around_smoothadv(), 3.0, 0.7, points=points, **reading)
+    loss = loss_at(objective, members, x, y, torch.Generator().manual_seed(1))
     expected = textbook(copies, x, y, objective, torch.Generator().manual_seed(1))
     torch.testing.assert_close(loss.total, expected, rtol=1e-8, atol=1e-8)
-    found, wanted = gradient_of(loss.total, members), gradient_of(expected, copies)
-    assert float((found - wanted).norm() / wanted.norm()) < 1e-8
-    other = replace(objective, points="noisy" if points == "adversarial" else "adversarial")
+    ours, theirs = gradient_of(loss.total, members), gradient_of(expected, copies)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-8
+    other = replace(objective, points="noisy" if points == "own" else "own")
     copies = setting(norm, torch.float64)[0]
-    wrong = gradient_of(other(copies, x, y, torch.Generator().manual_seed(1)).total, copies)
-    assert float((wrong - wanted).norm() / wanted.norm()) > 0.1, "where margins are taken must matter here"
+    loss = loss_at(other, copies, x, y, torch.Generator().manual_seed(1))
+    assert float((gradient_of(loss.total, copies) - theirs).norm() / theirs.norm()) > 0.1, (
+        "where margins are taken must matter here"
+    )
+
+
+def test_as_printed_is_eq_loss1_and_eq_loss2() -> None:
+    base = around_smoothadv()
+    printed = DRT(base, 3.0, 0.7, norm="plain", average="batch", cm_over="pairs", points="noisy")
+    assert DRT.as_printed(base, 3.0, 0.7) == printed
+
+
+@pytest.mark.parametrize("average", ["valid", "batch"])
+def test_where_nobody_is_right_both_terms_are_zero(average: str) -> None:
+    members, x, _ = setting(False, torch.float64)
+    with torch.no_grad():
+        wrong = torch.stack([member(x).softmax(-1) for member in members]).sum(0).argmin(-1)
+    objective = DRT(sw.GaussianAugmentation(DoubleNoise(1e-6)), 3.0, 0.7, average=average)
+    loss = loss_at(objective, members, x, wrong, torch.Generator().manual_seed(1))
+    assert float(loss.terms["gd"]) == float(loss.terms["cm"]) == 0.0
+    assert bool(gradient_of(loss.total, members).isfinite().all())
 
 
 def around_smoothadv() -> SmoothAdv:
     return SmoothAdv(DoubleNoise(0.05), epsilon=0.25, steps=2)
 
 
-@pytest.mark.parametrize("points", ["noisy", "adversarial"])
+@pytest.mark.parametrize("points", ["own", "noisy"])
 def test_one_attack_per_member_and_one_fast_forward_pass_for_both_losses(points: str) -> None:
     members, x, y = setting(False, torch.float64)
     passes: list[str] = []
-    for one in members:
-        one[0].register_forward_hook(lambda _, __, out: passes.append(out.grad_fn.name()))
-    DRT(around_smoothadv(), 3.0, 0.7, points=points)(members, x, y, torch.Generator())
-    attacks, margins = ["ConvolutionBackward0"] * 2 * 3, ["_ConvolutionBackward"] * 3
-    base = ["ConvolutionBackward0"] * 3
-    assert passes == (attacks + margins if points == "adversarial" else margins + attacks + base)
+    for member in members:
+        member[0].register_forward_hook(lambda _, __, out: passes.append(out.grad_fn.name()))
+    objective = DRT(around_smoothadv(), 3.0, 0.7, points=points)
+    loss_at(objective, members, x, y, torch.Generator())
+    attacks, margins = ["ConvolutionBackward0"] * 2, ["_ConvolutionBackward"] * 3
+    elsewhere = [*attacks, "ConvolutionBackward0"] * 3
+    assert passes == (attacks * 3 + margins if points == "own" else margins + elsewhere)
 
 
-@pytest.mark.parametrize("points", ["noisy", "adversarial"])
-def test_the_shares_of_several_processes_add_up_to_the_batch(points: str) -> None:
+class Alone(ProcessGroup):
+    """One of several processes, whose sums over all of them are looked up: the test knows the total."""
+
+    totals: ClassVar[list[Tensor]] = []
+
+    def sum(self, values: Tensor) -> Tensor:
+        return self.totals.pop(0)
+
+
+@every_reading
+@pytest.mark.parametrize("points", ["own", "noisy"])
+def test_the_rows_of_several_processes_add_up_to_the_batch(reading: dict[str, str], points: str) -> None:
     """Up to the attack's float32, whose rounding may depend on the size of a batch."""
     members, x, y = setting(False, torch.float64)
-    objective = DRT(around_smoothadv(), 3.0, 0.7, points=points)
-    whole = objective(members, x, y, torch.Generator().manual_seed(1)).total
+    objective = DRT(around_smoothadv(), 3.0, 0.7, points=points, **reading)
+    whole = objective.draw(x, y, torch.Generator().manual_seed(1))
+    total_loss = objective(members, whole).total
+    parts = [whole.rows_of(Alone(rank, 5)) for rank in range(5)]
+    counts = [counts_of(objective, members, part) for part in parts]
     total = torch.zeros(())
-    for share in (ProcessGroup(rank, 5).share(len(x)) for rank in range(5)):
-        part = on_share(objective, share)
-        loss = part(members, x[share.rows], y[share.rows], torch.Generator().manual_seed(1))
-        total = total + share.count / share.total * loss.total
-    assert float(total.detach()) == pytest.approx(float(whole.detach()), rel=1e-6)
-    found, wanted = gradient_of(total, members), gradient_of(whole, members)
-    assert float((found - wanted).norm() / wanted.norm()) < 1e-5
+    for part in parts:
+        Alone.totals = [torch.stack(own).sum(0) for own in zip(*counts, strict=True)]
+        assert part.share is not None
+        total = total + part.share.count / part.share.total * objective(members, part).total
+    assert float(total.detach()) == pytest.approx(float(total_loss.detach()), rel=1e-6)
+    ours, theirs = gradient_of(total, members), gradient_of(total_loss, members)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
+
+
+def counts_of(objective: DRT, members: list[nn.Module], part: NoisyBatch) -> list[Tensor]:
+    """How many entries of this part are valid, at each place where the processes add that up."""
+
+    class Counting(ProcessGroup):
+        counts: ClassVar[list[Tensor]] = []
+
+        def sum(self, values: Tensor) -> Tensor:
+            self.counts.append(values.clone())
+            return values
+
+    objective(members, replace(part, world=Counting(part.world.rank, part.world.size)))
+    return Counting.counts
 
 
 def test_both_terms_by_hand() -> None:
-    """Two members, one input, gradients (3, 0) and (0, 4), margins .5 and .25.
+    """Two members, two inputs, gradients (3, 0) and (0, 4); the second member is wrong at the second input.
 
-    GD = ||(3, 4)|| = 5 and CM = -.75 where both are correct; 0 where one is not.
+    The pair is valid once: its norm is ||(3, 4)|| = 5, its square 25; half of that is the batch's mean.
     """
     gradients = [torch.tensor([[3.0, 0.0], [3.0, 0.0]]), torch.tensor([[0.0, 4.0], [0.0, 4.0]])]
-    correct = [torch.tensor([True, True]), torch.tensor([True, False])]
-    groups = valid_groups(correct, "pairwise")
-    assert float(gradient_diversity(gradients, groups)) == 5 / 2
-    assert float(gradient_diversity(gradients, groups, squared=True)) == 25 / 2
-    assert float(mean_cosine(gradients, groups)) == 0.0
-    same = [gradients[0], 2 * gradients[0]]
-    assert float(mean_cosine(same, groups)) == pytest.approx(1.0)
+    for weight, share in ((1.0, 1.0), (0.5, 0.5)):
+        groups = [Group((0, 1), torch.tensor([weight, 0.0]))]
+        assert float(gradient_diversity(gradients, groups, squared=False)) == 5 * share
+        assert float(gradient_diversity(gradients, groups, squared=True)) == 25 * share
+        assert float(mean_cosine(gradients, groups)) == 0.0
+        same = [gradients[0], 2 * gradients[0]]
+        assert float(mean_cosine(same, groups)) == pytest.approx(1.0)
+        margins = torch.tensor([[0.5, 0.25], [0.25, 0.125]])
+        assert float(confidence_margin(margins, groups)) == -0.75 * share
 
 
 def test_a_zero_gradient_sum_gives_no_nan() -> None:
     g = torch.ones(2, 3, requires_grad=True)
-    groups = valid_groups([torch.ones(2).bool()] * 2, "pairwise")
-    value = gradient_diversity([g, -g.detach()], groups)
+    value = gradient_diversity([g, -g.detach()], [Group((0, 1), torch.ones(2))], squared=False)
     value.backward()
     assert float(value.detach()) == 0.0
     assert g.grad is not None
@@ -204,7 +281,8 @@ def test_a_saturated_softmax_gives_no_nan() -> None:
     members, x, y = setting(False, torch.float32)
     for one in members:
         one[-1].weight.data *= 1e4
-    loss = DRT(sw.GaussianAugmentation(NOISE), 5.0, 5.0)(members, x, y, torch.Generator().manual_seed(1))
+    objective = DRT(sw.GaussianAugmentation(NOISE), 5.0, 5.0)
+    loss = loss_at(objective, members, x, y, torch.Generator().manual_seed(1))
     assert bool(gradient_of(loss.total, members).isfinite().all())
 
 
@@ -218,16 +296,16 @@ def test_margin_is_true_class_minus_runner_up() -> None:
 def test_either_term_alone(rho_gd: float, rho_cm: float, named: str) -> None:
     members, x, y = setting(False, torch.float32)
     base = sw.GaussianAugmentation(NOISE)
-    plain = base(members, x, y, torch.Generator().manual_seed(1))
-    found = DRT(base, rho_gd, rho_cm)(members, x, y, torch.Generator().manual_seed(1))
+    plain = loss_at(base, members, x, y, torch.Generator().manual_seed(1))
+    found = loss_at(DRT(base, rho_gd, rho_cm), members, x, y, torch.Generator().manual_seed(1))
     assert float((found.total - plain.total).detach()) == pytest.approx(float(found.terms[named]), rel=1e-4)
 
 
 def test_what_cannot_be_regularised_is_refused() -> None:
     base = sw.GaussianAugmentation(NOISE)
     members, x, y = setting(False, torch.float32, count=1)
-    with pytest.raises(sw.UserError, match="at least two; given: 1"):
-        DRT(base, 1.0, 1.0)(members, x, y, torch.Generator())
+    with pytest.raises(sw.UserError, match="at least 2 members; given: 1"):
+        loss_at(DRT(base, 1.0, 1.0), members, x, y, torch.Generator())
     for rho in (-1.0, float("nan"), float("inf")):
         with pytest.raises(sw.UserError, match="rho_gd must be"):
             DRT(base, rho, 1.0)

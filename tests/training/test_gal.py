@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
+from loss_tools import loss_at
 from scipy.special import softmax
 from torch import nn
 
@@ -25,7 +26,9 @@ def make_members(count: int) -> list[nn.Module]:
 def test_loss_is_the_formula(count: int) -> None:
     """grad_x CE(Wx + b, y) = W^T (softmax(Wx + b) - e_y)."""
     members = make_members(count)
-    loss = GAL(sw.Gaussian(0.7), num_noise=2, weight=0.5)(members, X, Y, torch.Generator().manual_seed(4))
+    loss = loss_at(
+        GAL(sw.Gaussian(0.7), num_noise=2, weight=0.5), members, X, Y, torch.Generator().manual_seed(4)
+    )
     noise = 0.7 * torch.randn(2, 4, 1, 2, 2, generator=torch.Generator().manual_seed(4))
     cross_entropies, alignments = [], []
     for copy in noise:
@@ -66,7 +69,7 @@ def test_alignment_trains_through_the_gradients() -> None:
     weight = members[0][1].weight
 
     def loss() -> torch.Tensor:
-        return GAL(sw.Gaussian(0.7), weight=3.0)(members, X.double(), Y, torch.Generator()).total
+        return loss_at(GAL(sw.Gaussian(0.7), weight=3.0), members, X.double(), Y, torch.Generator()).total
 
     (gradient,) = torch.autograd.grad(loss(), weight)
     for cell in np.ndindex(*weight.shape):
@@ -94,10 +97,10 @@ def test_gradients_of_any_length_are_safe(length: float) -> None:
 
 def test_the_clean_images_are_left_alone() -> None:
     x = X.clone()
-    GAL(sw.Gaussian(0.7))(make_members(2), x, Y, torch.Generator())
+    loss_at(GAL(sw.Gaussian(0.7)), make_members(2), x, Y, torch.Generator())
     assert not x.requires_grad
     assert x.equal(X)
 
 
-def test_the_literature_s_weight() -> None:
-    assert GAL(sw.Gaussian(0.5)).weight == 0.5
+def test_the_paper_s_weight() -> None:
+    assert GAL(sw.Gaussian(0.5)).weight == 1.0

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from loss_tools import loss_at
 from torch import nn
 from torch.nn import functional as F
 
@@ -21,7 +22,8 @@ def members(count: int) -> list[nn.Module]:
 @pytest.mark.parametrize("count", [1, 3])
 def test_loss_is_the_sum_over_members_of_the_mean_over_copies(num_noise: int, count: int) -> None:
     parts = members(count)
-    loss = sw.GaussianAugmentation(sw.Gaussian(0.7), num_noise)(parts, X, Y, torch.Generator().manual_seed(4))
+    objective = sw.GaussianAugmentation(sw.Gaussian(0.7), num_noise)
+    loss = loss_at(objective, parts, X, Y, torch.Generator().manual_seed(4))
     noise = 0.7 * torch.randn(num_noise * 5, 1, 4, 4, generator=torch.Generator().manual_seed(4))
     expected = torch.zeros(())
     for part in parts:

@@ -30,7 +30,6 @@ from shieldwall.files import load_tensors
 from shieldwall.models.registry import build_members
 from shieldwall.training.loop import Record, train
 from shieldwall.training.objective import Loss, NoisyBatch, Objective
-from shieldwall.training.parallel import on_share
 from shieldwall.training.registry import build_objective
 
 SECONDS = 120
@@ -45,6 +44,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "adp": {"name": "adp"},
     "gal": {"name": "gal"},
     "drt": DRT,
+    "drt-as-printed": {**DRT, "norm": "plain", "average": "batch", "cm_over": "pairs"},
     "drt-smoothadv": {**DRT, "base": {"name": "smoothadv", "steps": 2, "epsilon": 0.25}},
 }
 SCHEDULE = sw.Schedule(epochs=2, batch_size=63, lr=0.02)
@@ -104,22 +104,23 @@ def normed(world: ProcessGroup, checkpoint: Path, kept: Path | None = None) -> t
 class Broken(Objective):
     """Fails in one process only."""
 
-    def __call__(
-        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-    ) -> Loss:
+    noise, num_noise = sw.Gaussian(0.25), 1
+
+    def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         if ProcessGroup.from_environment().rank == 1:
             raise ZeroDivisionError
-        return Loss(members[0](x).square().mean(), {})
+        return Loss(members[0](batch.x).square().mean(), {}, torch.ones(1))
 
 
 class Diverging(Objective):
     """Infinite in the last process's rows only."""
 
-    def __call__(
-        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-    ) -> Loss:
-        value = members[0](x).square().mean()
-        return Loss(value, {"odd": value.detach() / int(ProcessGroup.from_environment().is_main)})
+    noise, num_noise = sw.Gaussian(0.25), 1
+
+    def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
+        value = members[0](batch.x).square().mean()
+        odd = value.detach() / int(ProcessGroup.from_environment().is_main)
+        return Loss(value, {"odd": odd}, torch.ones(1))
 
 
 def work(folder: Path) -> None:
@@ -256,7 +257,12 @@ def test_no_process_waits_for_one_that_failed(found: list[dict[str, Any]]) -> No
 
 # At the recipe's own learning rate, rounding errors can grow a hundredfold in an epoch.
 SMOKE = recipes.get("smoke")
-SMOKE = replace(SMOKE, objective=DRT, schedule=replace(SMOKE.schedule, epochs=3, batch_size=63, lr=0.01))
+SMOKE = replace(
+    SMOKE,
+    objective=DRT,
+    independent=False,
+    schedule=replace(SMOKE.schedule, epochs=3, batch_size=63, lr=0.01),
+)
 
 
 class Finished(NamedTuple):
@@ -335,31 +341,19 @@ def test_shares_are_even_and_cover_the_batch(total: int, size: int) -> None:
     assert all(share.rows == slice(0, 1) for share in shares if share.is_padding)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("size", [2, 3, 7])
 def test_processes_draw_the_rows_of_one_draw(size: int) -> None:
-    class Drawing(Objective):
-        def __init__(self) -> None:
-            self.noise = NOISE
-
-        def __call__(
-            self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-        ) -> Loss:
-            drawn = NoisyBatch.draw(x, y, self.noise, 3, generator)
-            return Loss(drawn.noisy, {"noise": drawn.by_copy(drawn.noise)})
-
     x, y = torch.rand(5, 1, 4, 4), torch.arange(5)
-    whole = Drawing()([], x, y, torch.Generator().manual_seed(0)).terms["noise"]
+    whole = NoisyBatch.draw(x, y, NOISE, 3, torch.Generator().manual_seed(0))
     for rank in range(size):
-        share, source = ProcessGroup(rank, size).share(5), torch.Generator().manual_seed(0)
-        found = on_share(Drawing(), share)([], x[share.rows], y[share.rows], source)
-        assert found.terms["noise"].equal(whole[:, share.rows])
-
-
-def test_noise_for_other_than_whole_copies_is_refused() -> None:
-    objective = on_share(build_objective({"name": "gaussian"}, NOISE), ProcessGroup(0, 2).share(8))
-    assert isinstance(objective, sw.GaussianAugmentation)
-    with pytest.raises(sw.UserError, match=r"whole copies of their 4 images; asked for: \(2, 4, 3\)"):
-        objective.noise.sample((2, 4, 3), torch.Generator())
+        share = ProcessGroup(rank, size).share(5)
+        part = NoisyBatch.draw(x, y, NOISE, 3, torch.Generator().manual_seed(0)).rows_of(
+            ProcessGroup(rank, size)
+        )
+        assert part.share == share
+        assert part.x.equal(x[share.rows])
+        for name in ("noise", "noisy", "labels"):
+            assert part.by_copy(getattr(part, name)).equal(whole.by_copy(getattr(whole, name))[:, share.rows])
 
 
 def test_a_plain_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from loss_tools import loss_at
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -113,7 +114,7 @@ def test_an_image_without_a_gradient_stays() -> None:
 def test_loss_is_cross_entropy_at_each_members_own_attack_with_the_same_noise() -> None:
     members = [with_batch_norm(), linear()]
     objective = SmoothAdv(sw.Gaussian(0.5), num_noise=2, epsilon=0.5, steps=3)
-    loss = objective(members, X, Y, torch.Generator().manual_seed(4))
+    loss = loss_at(objective, members, X, Y, torch.Generator().manual_seed(4))
     noise = 0.5 * torch.randn(2 * 5, 1, 4, 4, generator=torch.Generator().manual_seed(4))
     expected = torch.zeros(())
     for member in [with_batch_norm(), linear()]:
@@ -126,20 +127,20 @@ def test_loss_is_cross_entropy_at_each_members_own_attack_with_the_same_noise() 
 def test_a_members_own_inputs_are_its_adversarial_images_under_the_batchs_noise() -> None:
     member, objective = with_batch_norm(), SmoothAdv(sw.Gaussian(0.5), num_noise=3, epsilon=0.5, steps=3)
     batch = NoisyBatch.draw(X, Y, objective.noise, 3, torch.Generator().manual_seed(4))
-    found = objective.noisy_inputs(member, batch)
+    found = objective.inputs(member, batch)
     adversarial = smoothed_pgd(member, X, Y, batch.by_copy(batch.noise), 0.5, 3)
     assert found.equal(torch.cat([adversarial] * 3) + batch.noise)
     assert not found.requires_grad
     assert objective.has_own_inputs
     plain = sw.GaussianAugmentation(sw.Gaussian(0.5))
-    assert plain.noisy_inputs(member, batch) is batch.noisy
+    assert plain.inputs(member, batch) is batch.noisy
     assert not plain.has_own_inputs
 
 
 def test_the_ball_grows_linearly() -> None:
     objective = SmoothAdv(sw.Gaussian(0.5), epsilon=2.0, warmup=10)
-    assert [objective.at_epoch(epoch).scale for epoch in (0, 4, 9, 10, 89)] == [0.1, 0.5, 1.0, 1.0, 1.0]
-    assert SmoothAdv(sw.Gaussian(0.5), warmup=0).at_epoch(0).scale == 1.0
+    assert [objective.at_epoch(epoch).epsilon for epoch in (0, 4, 9, 10, 89)] == [0.2, 1.0, 2.0, 2.0, 2.0]
+    assert SmoothAdv(sw.Gaussian(0.5), warmup=0).at_epoch(0).epsilon == 1.0
     half, whole = objective.at_epoch(4), SmoothAdv(sw.Gaussian(0.5), epsilon=1.0, warmup=0)
-    losses = [one([linear()], X, Y, torch.Generator().manual_seed(4)).total for one in (half, whole)]
+    losses = [loss_at(one, [linear()], X, Y, torch.Generator().manual_seed(4)).total for one in (half, whole)]
     assert losses[0].equal(losses[1])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from loss_tools import loss_at
 from scipy.special import softmax
 from scipy.stats import entropy
 from torch import Tensor, nn
@@ -63,7 +64,7 @@ def test_loss_is_clean_cross_entropy_and_mean_divergence(
     divergence: str, order: float, num_noise: int
 ) -> None:
     objective = Stability(sw.Gaussian(0.7), num_noise, lam=3.0, divergence=divergence, order=order)
-    loss = objective([member()], X, Y, torch.Generator().manual_seed(4))
+    loss = loss_at(objective, [member()], X, Y, torch.Generator().manual_seed(4))
     noise = 0.7 * torch.randn(num_noise, 4, 1, 2, 2, generator=torch.Generator().manual_seed(4))
     cross_entropy, divergences = 0.0, []
     for image, label in enumerate(Y.tolist()):

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from loss_tools import loss_at
 from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall.errors import UserError
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import check_alive
-from shieldwall.training.objective import Loss, Objective
-from shieldwall.training.step import Step
+from shieldwall.training.objective import Loss, NoisyBatch, Objective
+from shieldwall.training.step import Arithmetic, Step
 
 NOISE = sw.Gaussian(0.25)
 
@@ -22,10 +23,13 @@ class Slope(Objective):
     """sum_i scale_i * sum of member i's weights: its gradient is scale_i everywhere."""
 
     scales: tuple[float, ...]
+    noise: sw.Gaussian = NOISE
+    num_noise: int = 1
 
-    def __call__(self, members: list[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator) -> Loss:
+    def __call__(self, members: list[nn.Module], batch: NoisyBatch) -> Loss:
         sums = [member.weight.sum() for member in members]
-        return Loss(torch.stack([s * one for s, one in zip(self.scales, sums, strict=True)]).sum(), {})
+        total = torch.stack([s * weights for s, weights in zip(self.scales, sums, strict=True)]).sum()
+        return Loss(total, {}, torch.ones(len(members)))
 
 
 def stepped(clip: float | None, scales: tuple[float, ...]) -> list[float]:
@@ -33,8 +37,8 @@ def stepped(clip: float | None, scales: tuple[float, ...]) -> list[float]:
     members = [nn.Linear(4, 1, bias=False) for _ in scales]
     before = [member.weight.detach().clone() for member in members]
     optimizer = torch.optim.SGD([one.weight for one in members], lr=1.0)
-    step = Step(members, Slope(scales), optimizer, 1.0, torch.Generator(), clip=clip)
-    step(torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64))
+    step = Step(members, Slope(scales), optimizer, torch.Generator(), Arithmetic(clip=clip))
+    step(torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64), 1.0)
     return [float((one.weight.detach() - old).norm()) for one, old in zip(members, before, strict=True)]
 
 
@@ -51,12 +55,13 @@ def test_a_clip_that_is_no_length_is_refused(clip: float) -> None:
 
 def test_both_weights_of_drt_grow_to_their_full_size() -> None:
     drt = DRT(sw.GaussianAugmentation(NOISE), rho_gd=2.0, rho_cm=3.0, warmup=4)
-    assert [drt.at_epoch(epoch).scale for epoch in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert [drt.at_epoch(epoch).rho_gd for epoch in range(6)] == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
+    assert [drt.at_epoch(epoch).rho_cm for epoch in range(6)] == [0.75, 1.5, 2.25, 3.0, 3.0, 3.0]
     members = [nn.Sequential(nn.Flatten(), nn.Linear(4, 3)) for _ in range(2)]
     x, y = torch.rand(8, 1, 2, 2), torch.randint(3, (8,))
 
     def total(objective: DRT) -> tuple[float, dict[str, Tensor]]:
-        found = objective(members, x, y, torch.Generator().manual_seed(0))
+        found = loss_at(objective, members, x, y, torch.Generator().manual_seed(0))
         return float(found.total.detach()), found.terms
 
     found, terms = total(drt.at_epoch(1))
@@ -92,12 +97,10 @@ def test_a_member_that_dies_is_seen_though_the_others_live() -> None:
         def at_epoch(self, epoch: int) -> "Killing":
             return Killing(self.noise, self.num_noise, epoch)
 
-        def __call__(
-            self, members: list[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-        ) -> Loss:
-            found = super().__call__(members, x, y, generator)
+        def __call__(self, members: list[nn.Module], batch: NoisyBatch) -> Loss:
+            loss = super().__call__(members, batch)
             harm = 1e4 * members[1][-1].bias[0] if self.epoch == 2 else 0.0
-            return Loss(found.total - harm, found.terms)
+            return loss._replace(total=loss.total - harm)
 
     members = [nn.Sequential(nn.Flatten(), nn.Linear(64, 10)) for _ in range(2)]
     schedule = sw.Schedule(epochs=4, batch_size=100, lr=0.1)

@@ -26,17 +26,13 @@ def digits_cnn(num_classes: int) -> nn.Module:
 
 
 def lenet(num_classes: int) -> nn.Module:
-    """The LeNet of the smoothing literature on MNIST: conv 32-32-pool-64-64-pool, dense 200-200."""
+    """The LeNet of the smoothing literature on MNIST; 431,080 parameters at ten classes, no normalisation."""
     return nn.Sequential(
-        Normalize([0.0], [1.0]),
-        nn.Conv2d(1, 32, 3), nn.ReLU(),
-        nn.Conv2d(32, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3), nn.ReLU(),
-        nn.Conv2d(64, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(64 * 4 * 4, 200), nn.ReLU(),
-        nn.Linear(200, 200), nn.ReLU(),
-        nn.Linear(200, num_classes),
+        nn.Linear(50 * 4 * 4, 500), nn.ReLU(),
+        nn.Linear(500, num_classes),
     )  # fmt: skip
 
 

@@ -6,7 +6,16 @@ from pathlib import Path
 
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.recipes.methods import Family
-from shieldwall.recipes.numbers import CIFAR10, DIGITS, FASHION, IMAGENET, IMAGENET_METHODS, MNIST, smoke
+from shieldwall.recipes.numbers import (
+    CIFAR10,
+    DIGITS,
+    FASHION,
+    IMAGENET,
+    IMAGENET_METHODS,
+    MNIST,
+    SHORT,
+    smoke,
+)
 from shieldwall.recipes.recipe import Certification, Recipe, difference, from_file, from_mapping, override
 
 __all__ = [
@@ -27,6 +36,7 @@ FAMILIES: dict[str, Family] = {
         Family(lambda sigma: smoke(), (0.25,)),
         *DIGITS.families(),
         *MNIST.families(),
+        *SHORT.families(),
         *FASHION.families(),
         *CIFAR10.families(),
         *IMAGENET.families(IMAGENET_METHODS),

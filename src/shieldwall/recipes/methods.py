@@ -1,6 +1,6 @@
 """The training methods, and their recipes on each data set.
 
-A data set is a `Bench`: its plain recipe, and the numbers that methods take there. A method describes its
+A data set is a `Benchmark`: its plain recipe, and the numbers that methods take there. A method describes its
 objective from these at one sigma. The numbers that stand here hold on every data set that gives no others:
 they are the defaults of the literature, as the methods' own papers or the code of Jeong & Shin (2020) have
 them, and ADP's and GAL's those of Pang et al. (2019) and Kariyappa & Qureshi (2019).
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from shieldwall.recipes.recipe import Recipe
+from shieldwall.recipes.recipe import JOINT, Recipe
 from shieldwall.vocabulary import SIGMAS
 
 Numbers = Mapping[str, Any]
@@ -32,7 +32,7 @@ class Benchmark:
     """A data set to run the methods on."""
 
     plain: Recipe
-    """Gaussian augmentation, at the usual sigma."""
+    """Gaussian augmentation, at the usual sigma. Its name without the method begins those of all."""
     numbers: Mapping[str, Numbers]
     """What methods take here, by method."""
     schedules: Mapping[str, Numbers] = field(default_factory=dict)
@@ -45,12 +45,14 @@ class Benchmark:
     def recipe(self, method: str, sigma: float) -> Recipe:
         summary, objective = METHODS[method]
         schedule = at(sigma, self.schedules.get("drt" if method.startswith("drt") else method, {}))
+        options = objective(self, sigma)
         return replace(
             self.plain,
-            name=f"{self.plain.data}-{method}",
+            name=self.plain.name.replace("gaussian", method),
             summary=summary,
             sigma=sigma,
-            objective=objective(self, sigma),
+            objective=options,
+            independent=options["name"] not in JOINT,
             schedule=replace(self.plain.schedule, **schedule),
         )
 
@@ -78,7 +80,8 @@ def drt(base: Description, rhos: str = "drt", **fixed: Any) -> Description:
     """DRT around a method, with the weights that the bench gives for `rhos`."""
 
     def describe(bench: Benchmark, sigma: float) -> dict[str, Any]:
-        return {"name": "drt", "base": base(bench, sigma), **bench.at(sigma, rhos), **fixed}
+        numbers = {**bench.at(sigma, "drt"), **bench.at(sigma, rhos)}
+        return {"name": "drt", "base": base(bench, sigma), **numbers, **fixed}
 
     return describe
 
@@ -103,13 +106,19 @@ METHODS: dict[str, tuple[str, Description]] = {
         "predictions steady under noise",
         single("stability", num_noise=1, lam=2.0, divergence="cross_entropy"),
     ),
+    # The paper describes the Rényi divergence, that of Li et al.'s certificate.
+    "stability-renyi": (
+        "predictions steady under noise, by Rényi divergence",
+        single("stability", num_noise=1, lam=2.0, divergence="renyi", order=2.0),
+    ),
     "consistency": ("noisy copies predicted alike", CONSISTENCY),
     "adp": ("diversity among wrong classes", single("adp", num_noise=2, alpha=2.0, beta=0.5)),
-    "gal": ("diverse loss gradients", single("gal", num_noise=2, weight=0.5)),
+    # The paper adds L_GAL as it is; Kariyappa & Qureshi (2019) use half of it.
+    "gal": ("diverse loss gradients", single("gal", num_noise=2, weight=1.0)),
     "drt": ("DRT around Gaussian augmentation", drt(GAUSSIAN)),
     "drt-smoothadv": ("DRT around SmoothAdv", drt(WARMED_UP, "drt-smoothadv")),
     "drt-consistency": ("DRT around Consistency", drt(CONSISTENCY, "drt-consistency")),
     # The paper's ablation, tab:gdlvscml3 and tab:gdlvscml2.
-    "drt-gd": ("DRT's gradient diversity alone", drt(GAUSSIAN, rho_cm=0.0)),
-    "drt-cm": ("DRT's confidence margin alone", drt(GAUSSIAN, rho_gd=0.0)),
+    "drt-gd": ("DRT's gradient diversity alone", drt(GAUSSIAN, "drt-gd", rho_cm=0.0)),
+    "drt-cm": ("DRT's confidence margin alone", drt(GAUSSIAN, "drt-cm", rho_gd=0.0)),
 }

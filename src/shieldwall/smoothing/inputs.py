@@ -28,7 +28,7 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
         raise UserError(
             f"inputs must lie in [{value_range[0]:g}, {value_range[1]:g}]; given: "
             f"[{x.min():g}, {x.max():g}]; keep pixels in that range and normalise inside the model "
-            "(shieldwall.models.Normalize), or pass value_range=None"
+            "(shieldwall.Normalize), or pass value_range=None"
         )
     noise.check(x)
 

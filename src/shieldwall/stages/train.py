@@ -53,7 +53,7 @@ def train_run(
         start.load_members(members)
     training = partial(
         train, members, images, objective,
-        schedule=recipe.schedule, seed=recipe.seed, device=where, world=world,
+        schedule=recipe.schedule, seed=recipe.seed, independent=recipe.independent, device=where, world=world,
     )  # fmt: skip
     with world.connected(where, shared=device not in (None, "cuda")):
         if not world.is_main:

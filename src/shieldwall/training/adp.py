@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies
+from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
 
 RIDGE = 1e-6
 
@@ -48,13 +48,11 @@ class ADP(Objective):
             if not 0 <= value < math.inf:
                 raise UserError(f"{name} must be a number that is not negative; given: {value}")
 
-    def __call__(
-        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-    ) -> Loss:
-        batch = NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
-        logits = torch.stack([member(batch.noisy) for member in members]).float()
+    def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
+        logits = torch.stack([member_logits(member, batch.noisy) for member in members])
         labels = batch.labels.expand(len(members), -1)
-        cross_entropies = torch.stack([F.cross_entropy(one, batch.labels) for one in logits]).sum()
+        accuracies = torch.stack([accuracy(own, batch.labels) for own in logits])
+        cross_entropies = torch.stack([F.cross_entropy(own, batch.labels) for own in logits]).sum()
         log_p = logits.log_softmax(-1).logsumexp(0) - math.log(len(members))
         entropy = -(log_p.exp() * log_p).sum(-1).mean()
         log_volume = log_det_gram(non_maximal(logits, labels)).mean()
@@ -62,9 +60,9 @@ class ADP(Objective):
             "cross_entropy": cross_entropies.detach() / len(members),
             "entropy": entropy.detach(),
             "log_volume": log_volume.detach(),
-            "noisy_accuracy": accuracy(logits, labels),
+            "noisy_accuracy": accuracies.mean(),
         }
-        return Loss(cross_entropies - self.alpha * entropy - self.beta * log_volume, terms)
+        return Loss(cross_entropies - self.alpha * entropy - self.beta * log_volume, terms, accuracies)
 
 
 def non_maximal(logits: Tensor, labels: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from shieldwall.files import load_tensors, load_weights, save_tensors
 def save(
     path: Path,
     members: Sequence[nn.Module],
-    optimizer: torch.optim.Optimizer,
+    optimizers: Sequence[torch.optim.Optimizer],
     records: Sequence[dict[str, Any]],
     fingerprint: str,
 ) -> None:
@@ -25,7 +25,7 @@ def save(
         for k, member in enumerate(members)
         for name, value in member.state_dict().items()
     }
-    for k, parameter in enumerate(_parameters(optimizer)):
+    for k, (parameter, optimizer) in enumerate(_parameters(optimizers)):
         buffer = optimizer.state[parameter].get("momentum_buffer")
         if buffer is not None:
             tensors[f"momentum.{k}"] = buffer
@@ -33,9 +33,12 @@ def save(
 
 
 def load(
-    path: Path, members: Sequence[nn.Module], optimizer: torch.optim.Optimizer, fingerprint: str
+    path: Path,
+    members: Sequence[nn.Module],
+    optimizers: Sequence[torch.optim.Optimizer],
+    fingerprint: str,
 ) -> list[dict[str, Any]]:
-    """Put members and optimizer back to where the checkpoint was written, and return its log."""
+    """Put members and optimizers back to where the checkpoint was written, and return its log."""
     tensors, metadata = load_tensors(path)
     if metadata.get("fingerprint") != fingerprint:
         raise UserError(
@@ -46,7 +49,7 @@ def load(
         prefix = f"member.{k}."
         own = {name: value for name, value in tensors.items() if name.startswith(prefix)}
         load_weights(member, {name.removeprefix(prefix): value for name, value in own.items()}, path)
-    for k, parameter in enumerate(_parameters(optimizer)):
+    for k, (parameter, optimizer) in enumerate(_parameters(optimizers)):
         if (buffer := tensors.get(f"momentum.{k}")) is not None:
             # Laid out as the parameter is: fused optimizers take no other.
             optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
@@ -54,5 +57,12 @@ def load(
     return records
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+def _parameters(
+    optimizers: Sequence[torch.optim.Optimizer],
+) -> list[tuple[Tensor, torch.optim.Optimizer]]:
+    return [
+        (parameter, optimizer)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    ]

@@ -6,15 +6,13 @@ log P_j (m, B, K); log P (B, K).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError
-from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
+from shieldwall.training.objective import MemberObjective, NoisyBatch
 
 
 @dataclass(frozen=True)
@@ -38,15 +36,10 @@ class Consistency(MemberObjective):
                 raise UserError(f"{name} must be a number that is not negative; given: {value}")
 
     def member_loss(
-        self,
-        member: nn.Module,
-        batch: NoisyBatch,
-        noisy_logits: Callable[[], Tensor],
-        generator: torch.Generator,
-    ) -> Loss:
-        logits = noisy_logits()
+        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         cross_entropy = F.cross_entropy(logits, batch.labels)
-        log_p_by_copy = batch.by_copy(logits.float().log_softmax(-1))
+        log_p_by_copy = batch.by_copy(logits.log_softmax(-1))
         log_p = log_p_by_copy.logsumexp(0) - math.log(batch.copies)
         divergence = (log_p.exp() * (log_p - log_p_by_copy)).sum(-1).mean()
         entropy = -(log_p.exp() * log_p).sum(-1).mean()
@@ -54,6 +47,5 @@ class Consistency(MemberObjective):
             "cross_entropy": cross_entropy.detach(),
             "divergence": divergence.detach(),
             "entropy": entropy.detach(),
-            "noisy_accuracy": accuracy(logits, batch.labels),
         }
-        return Loss(cross_entropy + self.lam * divergence + self.eta * entropy, terms)
+        return cross_entropy + self.lam * divergence + self.eta * entropy, terms

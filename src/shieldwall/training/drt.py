@@ -1,19 +1,22 @@
 """Diversity-Regularized Training (DRT): Yang et al. (2022), section sec:DRT.
 
-    L = L_base + rho_gd * sum over valid pairs i < j of L_GD,ij + rho_cm * sum over them of L_CM,ij
+    L = L_base + rho_gd * L_GD + rho_cm * L_CM
+    L_GD = mean of || grad_x m_i(x) + grad_x m_j(x) ||_2^2     over valid pairs i < j and inputs x
+    L_CM = mean of -m_i(x)                                     over members i and inputs x where i is correct
 
-    L_GD,ij = || grad_x m_i(x) + grad_x m_j(x) ||_2                     (eq:loss1)
-    L_CM,ij = -(m_i(x) + m_j(x))                                       (eq:loss2)
+with m_i = f_i(x)_y - max_{k != y} f_i(x)_k the margin of member i's softmax at a noisy input x. A pair is
+valid at x if both of its members classify x correctly. The options choose between readings of the paper:
 
-with m_i = f_i(x)_y - max_{k != y} f_i(x)_k the margin of member i's softmax, at the noisy inputs
-x = x_0 + eps that all members share. A pair is valid at x if both of its members classify x correctly.
-Both terms are averaged over the whole batch, invalid pairs counting zero. The overall design
-(eq:loss1-new, eq:loss2-new) replaces the pairs by one sum over the members where all are correct:
+    norm      "squared"  || . ||_2^2            "plain"  || . ||_2, as eq:loss1 prints it
+    average   "valid"    over valid entries     "batch"  all inputs count, and pairs (members) add up
+    cm_over   "members"  as above               "pairs"  -(m_i + m_j) over valid pairs, as eq:loss2 prints it
+    points    "own"      x where the base's own loss of the member is taken
+              "noisy"    the noisy inputs that all members share, whatever the base does
+    design    "pairwise" as above               "overall" one sum over all members where all are correct
+                                                (eq:loss1-new, eq:loss2-new)
 
-    L_GD = || sum_i grad_x m_i(x) ||_2,    L_CM = -sum_i m_i(x)
-
-Around SmoothAdv, x may also be each member's own adversarial input x_i = x'_i + eps, where its base loss is
-taken: `points="adversarial"` reads m_i(x_i) for m_i(x) throughout, and correct is correct at x_i.
+The defaults have the paper's effect on certified accuracy; the loss as printed (`DRT.as_printed`) has not:
+docs/equations.md has the numbers. Where nothing is valid a term is 0.
 
 The gradient of a norm is d||g|| = <g / ||g||, dg>, its unit vector held constant, and the directions of
 all pairs of a member add up. So each member needs one derivative of its input gradient along one
@@ -21,21 +24,33 @@ direction, and the cost grows with N, not with the number of pairs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from shieldwall.errors import UserError, describe
+from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
-from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, summed
+from shieldwall.training.objective import (
+    Loss,
+    MemberObjective,
+    NoisyBatch,
+    Objective,
+    member_logits,
+    widened,
+)
 
-DESIGNS = ("pairwise", "overall")
-POINTS = ("noisy", "adversarial")
+CHOICES = {
+    "norm": ("squared", "plain"),
+    "average": ("valid", "batch"),
+    "cm_over": ("members", "pairs"),
+    "points": ("own", "noisy"),
+    "design": ("pairwise", "overall"),
+}
 
 
 @dataclass(frozen=True)
@@ -47,15 +62,19 @@ class DRT(Objective):
     """The paper's rho_1; 0 leaves the confidence-margin term alone."""
     rho_cm: float
     """The paper's rho_2; 0 leaves the gradient-diversity term alone."""
-    squared: bool = False
-    """Squared norms in the gradient-diversity term."""
+    norm: str = "squared"
+    average: str = "valid"
+    cm_over: str = "members"
+    points: str = "own"
     design: str = "pairwise"
-    points: str = "noisy"
-    """Where margins are taken: at the noisy inputs that all share, or at each member's adversarial ones."""
     warmup: int = 0
     """Epochs over which both weights grow linearly to their full size; 0 for none."""
-    scale: float = field(default=1.0, repr=False, metadata={"option": False})
-    """The part of both weights that this epoch uses: `at_epoch` sets it."""
+    min_members: ClassVar[int] = 2
+
+    @classmethod
+    def as_printed(cls, base: MemberObjective, rho_gd: float, rho_cm: float) -> "DRT":
+        """eq:loss1 and eq:loss2 as the paper prints them, at the noisy inputs that all members share."""
+        return cls(base, rho_gd, rho_cm, norm="plain", average="batch", cm_over="pairs", points="noisy")
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, MemberObjective):
@@ -68,81 +87,77 @@ class DRT(Objective):
                 raise UserError(f"{name} must be a number that is not negative; given: {rho}")
         if self.warmup < 0:
             raise UserError(f"warmup (epochs) must not be negative; given: {self.warmup}")
-        if self.design not in DESIGNS:
-            raise UserError(f"design must be one of {', '.join(DESIGNS)}; given: {self.design!r}")
-        if self.points not in POINTS:
-            raise UserError(f"points must be one of {', '.join(POINTS)}; given: {self.points!r}")
-        if self.points == "adversarial" and not self.base.has_own_inputs:
-            raise UserError(
-                "points: adversarial needs a base that attacks its members, such as smoothadv; "
-                f"given: {type(self.base).__name__}"
-            )
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UserError(f"{name} must be one of {', '.join(choices)}; given: {getattr(self, name)!r}")
 
-    def check_members(self, count: int) -> None:
-        if count < 2:
-            raise UserError(f"DRT regularises pairs of members: it needs at least two; given: {count}")
+    @property
+    def noise(self) -> Noise:  # type: ignore[override]
+        return self.base.noise
+
+    @property
+    def num_noise(self) -> int:  # type: ignore[override]
+        return self.base.num_noise
 
     def at_epoch(self, epoch: int) -> Self:
         scale = min(1.0, (epoch + 1) / self.warmup) if self.warmup else 1.0
-        return replace(self, base=self.base.at_epoch(epoch), scale=scale)
+        base = self.base.at_epoch(epoch)
+        return replace(self, base=base, rho_gd=scale * self.rho_gd, rho_cm=scale * self.rho_cm, warmup=0)
 
-    def __call__(
-        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-    ) -> Loss:
+    def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         self.check_members(len(members))
-        batch = NoisyBatch.draw(x, y, self.base.noise, self.base.num_noise, generator)
-        points = [self._points(member, batch).detach().requires_grad_(self.rho_gd > 0) for member in members]
+        points = [self._points(m, batch).detach().requires_grad_(self.rho_gd > 0) for m in members]
         with native_double_backward():
-            logits = [member(one) for member, one in zip(members, points, strict=True)]
-        base = summed(
-            [
-                self._base_loss(member, batch, one, generator)
-                for member, one in zip(members, logits, strict=True)
-            ]
-        )
-        margins = [true_margin(one, batch.labels) for one in logits]
-        correct = [one.detach().argmax(-1) == batch.labels for one in logits]
-        groups = valid_groups(correct, self.design)
-        cm = confidence_margin(margins, groups)
-        total, terms = base.total + self.scale * self.rho_cm * cm, {**base.terms, "cm": cm.detach()}
+            logits = [member_logits(m, inputs) for m, inputs in zip(members, points, strict=True)]
+        base = self.base.sum_of_losses(members, batch, self._base_logits(members, batch, logits))
+        margins = torch.stack([true_margin(own, batch.labels) for own in logits])
+        correct = torch.stack([own.detach().argmax(-1) == batch.labels for own in logits]).to(margins.dtype)
+        groups = self._groups(correct, batch)
+        if self.cm_over == "members":
+            cm = -(self._weights(correct, batch) * margins).sum()
+        else:
+            cm = confidence_margin(margins, groups)
+        total, terms = base.total + self.rho_cm * cm, {**base.terms, "cm": cm.detach()}
         if self.rho_gd:
             gradients = [
-                torch.autograd.grad(margin.sum(), one, create_graph=True)[0]
-                for margin, one in zip(margins, points, strict=True)
+                torch.autograd.grad(margin.sum(), inputs, create_graph=True)[0]
+                for margin, inputs in zip(margins, points, strict=True)
             ]
-            gd = gradient_diversity(gradients, groups, self.squared)
-            total = total + self.scale * self.rho_gd * gd
-            cosine = mean_cosine([gradient.detach() for gradient in gradients], groups)
-            terms |= {"gd": gd.detach(), "cosine": cosine}
-        return Loss(total, terms)
+            gd = gradient_diversity(gradients, groups, squared=self.norm == "squared")
+            total = total + self.rho_gd * gd
+            terms |= {"gd": gd.detach(), "cosine": mean_cosine([g.detach() for g in gradients], groups)}
+        return Loss(total, terms, base.accuracies)
 
     def _points(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
         """Where this member's margin is taken."""
-        return batch.noisy if self.points == "noisy" else self.base.noisy_inputs(member, batch)
+        return batch.noisy if self.points == "noisy" else self.base.inputs(member, batch)
 
-    def _base_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor, generator: torch.Generator
-    ) -> Loss:
-        """The base's loss: from these logits at `points`, unless it is taken elsewhere."""
+    def _base_logits(
+        self, members: Sequence[nn.Module], batch: NoisyBatch, logits: Sequence[Tensor]
+    ) -> Sequence[Tensor]:
+        """The logits that the base's loss is taken from: those at `points`, unless it is taken elsewhere."""
         if self.points == "noisy" and self.base.has_own_inputs:
-            elsewhere = self.base.noisy_inputs(member, batch)
-            return self.base.member_loss(member, batch, partial(member, elsewhere), generator)
-        return self.base.member_loss(member, batch, lambda: logits, generator)
+            return [member_logits(m, self.base.inputs(m, batch)) for m in members]
+        return logits
+
+    def _weights(self, valid: Tensor, batch: NoisyBatch) -> Tensor:
+        """What each entry counts in an average, from its validity, 0. or 1.: (rows, B) -> (rows, B)"""
+        return batch.weights(valid) if self.average == "valid" else valid / valid.shape[1]
+
+    def _groups(self, correct: Tensor, batch: NoisyBatch) -> "list[Group]":
+        """All pairs of members, or all members at once, from who is correct where, 0. or 1.  (N, B)"""
+        everyone = tuple(range(len(correct)))
+        groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
+        weights = self._weights(torch.stack([correct[list(group)].prod(0) for group in groups]), batch)
+        return [Group(group, weight) for group, weight in zip(groups, weights, strict=True)]
 
 
 class Group(NamedTuple):
-    """Members whose terms are added up, and where that counts."""
+    """Members whose terms are added up, and what that counts at each input."""
 
     members: tuple[int, ...]
-    valid: Tensor
-    """(B,), bool: where all of these members are correct."""
-
-
-def valid_groups(correct: Sequence[Tensor], design: str) -> list[Group]:
-    """All pairs of members, or all members at once."""
-    everyone = tuple(range(len(correct)))
-    chosen = list(combinations(everyone, 2)) if design == "pairwise" else [everyone]
-    return [Group(group, torch.stack([correct[i] for i in group]).all(0)) for group in chosen]
+    weight: Tensor
+    """(B,): zero where not all of these members are correct."""
 
 
 def true_margin(logits: Tensor, labels: Tensor) -> Tensor:
@@ -153,30 +168,30 @@ def true_margin(logits: Tensor, labels: Tensor) -> Tensor:
     return true - runner_up
 
 
-def confidence_margin(margins: Sequence[Tensor], groups: Sequence[Group]) -> Tensor:
-    """L_CM averaged over the batch: minus the valid groups' summed margins."""
-    sums = [group.valid * sum(margins[i] for i in group.members) for group in groups]
-    return -torch.stack(sums).sum(0).mean()
+def confidence_margin(margins: Tensor, groups: Sequence[Group]) -> Tensor:
+    """L_CM over groups: minus the weighted sum of their members' margins (N, B)."""
+    return -torch.stack([(weight * margins[list(members)].sum(0)).sum() for members, weight in groups]).sum()
 
 
-def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], squared: bool = False) -> Tensor:
-    """L_GD averaged over the batch, differentiated through one direction per member.
+def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], *, squared: bool) -> Tensor:
+    """L_GD: the weighted sum of the groups' norms, differentiated through one direction per member.
 
     The value is that of the norms; its gradient is that of sum_i <direction_i, g_i> with
-    direction_i = sum over i's groups of the unit vector of the group's summed gradient (zero where that
-    sum is zero, so that no NaN arises there).
+    direction_i = sum over i's groups of the group's summed gradient, times twice its weight where norms are
+    squared, else its weight over the norm (zero where that sum is zero, so that no NaN arises there).
     """
     fixed = [widened(gradient.detach()) for gradient in gradients]
-    directions = [torch.zeros_like(one) for one in fixed]
+    directions = [torch.zeros_like(gradient) for gradient in fixed]
     value = fixed[0].new_zeros(())
-    for group in groups:
-        total = torch.stack([fixed[i] for i in group.members]).sum(0)
-        norm = total.flatten(1).norm(dim=1)
-        weight = group.valid.to(norm.dtype) / len(norm)
-        value = value + (weight * (norm.square() if squared else norm)).sum()
+    for members, weight in groups:
+        total = torch.stack([fixed[i] for i in members]).sum(0)
+        square = total.flatten(1).square().sum(1)
+        norm = square.sqrt()
+        value = value + (weight * (square if squared else norm)).sum()
         slope = 2 * weight if squared else weight / norm.clamp_min(torch.finfo(norm.dtype).tiny)
-        for i in group.members:
-            directions[i] = directions[i] + slope.view(-1, *(1 for _ in total.shape[1:])) * total
+        step = slope.view(-1, *(1 for _ in total.shape[1:])) * total
+        for i in members:
+            directions[i] = directions[i] + step
     linear = torch.stack(
         [(direction * gradient).sum() for direction, gradient in zip(directions, gradients, strict=True)]
     ).sum()
@@ -184,16 +199,12 @@ def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], squ
 
 
 def mean_cosine(gradients: Sequence[Tensor], groups: Sequence[Group]) -> Tensor:
-    """The mean cosine between the margin gradients of two members of a group, where it is valid."""
+    """The mean cosine between the margin gradients of two members of a group, where it counts."""
     units = [functional.normalize(widened(gradient).flatten(1), dim=1) for gradient in gradients]
     total, count = units[0].new_zeros(()), units[0].new_zeros(())
-    for group in groups:
-        for i, j in combinations(group.members, 2):
-            total = total + (group.valid * (units[i] * units[j]).sum(1)).sum()
-            count = count + group.valid.sum()
+    for members, weight in groups:
+        valid = weight > 0
+        for i, j in combinations(members, 2):
+            total = total + (valid * (units[i] * units[j]).sum(1)).sum()
+            count = count + valid.sum()
     return total / count.clamp_min(1.0)
-
-
-def widened(tensor: Tensor) -> Tensor:
-    """In float32 or better: half precision has too few digits for margins and norms."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

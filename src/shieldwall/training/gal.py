@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
-from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies
+from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
 
 FLOOR = 1e-12
 """Gradients shorter than this count as zero, which is orthogonal to everything."""
@@ -38,7 +38,7 @@ class GAL(Objective):
     noise: Noise
     num_noise: int = 2
     """Noisy copies of each image."""
-    weight: float = 0.5
+    weight: float = 1.0
     """The weight of the alignment."""
 
     def __post_init__(self) -> None:
@@ -46,14 +46,12 @@ class GAL(Objective):
         if not 0 <= self.weight < math.inf:
             raise UserError(f"weight must be a number that is not negative; given: {self.weight}")
 
-    def __call__(
-        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-    ) -> Loss:
-        batch = NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
-        noisy = batch.noisy.requires_grad_()
+    def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
+        noisy = batch.noisy.detach().requires_grad_()
         with native_double_backward():
-            logits = torch.stack([member(noisy) for member in members])
-        losses = [F.cross_entropy(one, batch.labels, reduction="none") for one in logits]
+            logits = torch.stack([member_logits(member, noisy) for member in members])
+        accuracies = torch.stack([accuracy(own, batch.labels) for own in logits])
+        losses = [F.cross_entropy(own, batch.labels, reduction="none") for own in logits]
         cross_entropies = torch.stack(losses).mean(1).sum()
         alignment = torch.zeros_like(cross_entropies)
         if len(members) > 1:
@@ -61,9 +59,9 @@ class GAL(Objective):
         terms = {
             "cross_entropy": cross_entropies.detach() / len(members),
             "alignment": alignment.detach(),
-            "noisy_accuracy": accuracy(logits, batch.labels),
+            "noisy_accuracy": accuracies.mean(),
         }
-        return Loss(cross_entropies + self.weight * alignment, terms)
+        return Loss(cross_entropies + self.weight * alignment, terms, accuracies)
 
 
 def input_gradient(losses: Tensor, inputs: Tensor) -> Tensor:

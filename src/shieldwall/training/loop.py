@@ -2,22 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
 from shieldwall.data import Dataset, Split
-from shieldwall.distributed import SINGLE, ProcessGroup
+from shieldwall.distributed import SINGLE, ProcessGroup, copy_buffers_from_first, copy_state_from_first
 from shieldwall.errors import UserError, describe
 from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
 from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
-from shieldwall.training.objective import ACCURACY_OF, Objective
-from shieldwall.training.parallel import copy_buffers_from_first, copy_state_from_first
-from shieldwall.training.step import Step
+from shieldwall.training.objective import Objective
+from shieldwall.training.step import Arithmetic, Step, make_optimizer
 
 Record = dict[str, Any]
 """One epoch of the log: epoch, lr, loss, the objective's terms, the weakest member's accuracy, seconds."""
@@ -36,67 +36,93 @@ def train(
     *,
     schedule: Schedule = Schedule(),  # noqa: B008  (frozen)
     seed: int = 0,
+    independent: bool = False,
     device: torch.device | str | None = None,
     checkpoint: Path | str | None = None,
     on_epoch: Callable[[list[Record]], None] | None = None,
     on_batch: Callable[[int], None] | None = None,
     world: ProcessGroup = SINGLE,
 ) -> list[Record]:
-    """Train the members side by side, in place, and return one record per epoch.
+    """Train the members in place, and return one record per epoch.
 
     Args:
         data: the training split; a small one is moved to the device once and stays there.
         objective: what to minimise, such as `sw.GaussianAugmentation(sw.Gaussian(0.25))`.
         seed: fixes the order of the images and all noise, epoch by epoch.
-        device: where to train; by default where the members are. Mixed precision (bfloat16) on CUDA.
-        checkpoint: a file written after every epoch. If it exists, training goes on from it and
+        independent: train each member on an order and noise of its own. By default all see the same batches,
+            which methods that compare members (DRT, ADP, GAL) need.
+        device: where to train; by default where the members are.
+        checkpoint: a file written after every epoch. If it exists, training resumes from it and
             yields the losses of an uninterrupted run.
         on_epoch: called after each epoch with all records so far.
         on_batch: called after each batch with the number of images seen since the first epoch.
         world: the processes that train together, by default this one alone; see `distributed`. All
-            call this function alike. The first of them does all reading and writing of the checkpoint
-            and all calling back.
+            make this call with the same arguments. The first of them reads and writes the checkpoint
+            and makes the calls back.
     """
     members = as_member_list(members)
     check_modules(members)
     check_kinds(data, objective, schedule)
     objective.check_members(len(members))
+    if independent and not objective.is_separable:
+        raise UserError(
+            f"{type(objective).__name__} compares the members of an ensemble, so they cannot be trained "
+            "independently; leave out independent"
+        )
     where = infer_device(members, data.labels, device)
     for member in members:
         to_device(member, where)
-    optimizer = torch.optim.SGD(
-        [parameter for member in members for parameter in member.parameters() if parameter.requires_grad],
-        lr=schedule.lr,
-        momentum=schedule.momentum,
-        weight_decay=schedule.weight_decay,
-        fused=where.type == "cuda",
+    groups = [(member,) for member in members] if independent else [tuple(members)]
+    optimizers = [
+        make_optimizer(group, schedule.lr, schedule.momentum, schedule.weight_decay, where)
+        for group in groups
+    ]
+    fingerprint = (
+        f"{objective}, {schedule}, seed={seed}, members={len(members)}, independent={independent}, "
+        f"images={len(data)}"
     )
-    fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}, images={len(data)}"
     path = Path(checkpoint) if checkpoint is not None else None
     records: list[Record] = []
     if world.is_main and path is not None and path.exists():
-        records = checkpoints.load(path, members, optimizer, fingerprint)
+        records = checkpoints.load(path, members, optimizers, fingerprint)
     records = world.broadcast(records)
-    copy_state_from_first(world, members, optimizer)
+    copy_state_from_first(world, members, optimizers)
 
     chance = float(data.labels.bincount().max()) / len(data)
     data = data.to(where)
     check_labels(members[0], data)
-    noise = torch.Generator(device=where)
-    step: Step | None = None
+    noises = [torch.Generator(device=where) for _ in groups]
+    arithmetic = Arithmetic(schedule.precision, schedule.clip)
+    steps: list[Step] = []
     for epoch in range(len(records), schedule.epochs):
-        noise.manual_seed(seeds.derive(seed, "training noise", epoch))
-        current, lr = objective.at_epoch(epoch), schedule.lr_at(epoch)
-        if step is None or (current, lr) != (step.objective, step.lr):
-            step = Step(members, current, optimizer, lr, noise, world, schedule.clip)
-        order = seeds.generator("cpu", seed, "order", epoch)
-        batches = data.batches(schedule.batch_size, order, where)
-        records.append(_epoch(epoch, members, batches, len(data), step, world, on_batch))
+        current = objective.at_epoch(epoch)
+        if not steps or current != steps[0].objective:
+            steps = [
+                Step(group, current, optimizer, noise, arithmetic, world)
+                for group, optimizer, noise in zip(groups, optimizers, noises, strict=True)
+            ]
+        started = time.perf_counter()
+        sums = []
+        for k, (group, step, noise) in enumerate(zip(groups, steps, noises, strict=True)):
+            own = (k,) if independent else ()
+            noise.manual_seed(seeds.derive(seed, "training noise", *own, epoch))
+            order = seeds.generator("cpu", seed, "order", *own, epoch)
+            batches = data.batches(schedule.batch_size, order, where)
+
+            def on_images(seen: int, k: int = k, epoch: int = epoch) -> None:
+                if world.is_main and on_batch is not None:
+                    on_batch(epoch * len(data) + (k * len(data) + seen) // len(groups))
+
+            lr_at = partial(_lr_at, schedule, epoch, -(-len(data) // schedule.batch_size))
+            sums.append(_epoch(group, batches, step, lr_at, world, on_images))
+        means = _means(sums, len(data), world)
+        check_finite(epoch, means)
+        records.append({"epoch": epoch + 1, **means, "seconds": time.perf_counter() - started})
         check_alive(records, chance)
         # What a checkpoint holds is what all go on with, or a resumed training would differ.
         copy_buffers_from_first(world, members)
         if world.is_main and path is not None:
-            checkpoints.save(path, members, optimizer, records, fingerprint)
+            checkpoints.save(path, members, optimizers, records, fingerprint)
         if world.is_main and on_epoch is not None:
             on_epoch(records)
     for member in members:
@@ -104,34 +130,57 @@ def train(
     return records
 
 
+def _lr_at(schedule: Schedule, epoch: int, updates_per_epoch: int, update: int) -> float:
+    return schedule.lr_at(epoch * updates_per_epoch + update, updates_per_epoch)
+
+
+class Sums(NamedTuple):
+    """What one epoch of some members adds up to, over this process's rows."""
+
+    lr: float
+    """Of the epoch's last update."""
+    loss: Tensor
+    terms: dict[str, Tensor]
+    accuracies: Tensor
+
+
 def _epoch(
-    epoch: int,
     members: Sequence[nn.Module],
     batches: Iterable[tuple[Tensor, Tensor]],
-    images: int,
     step: Step,
+    lr_at: Callable[[int], float],
     world: ProcessGroup,
-    on_batch: Callable[[int], None] | None,
-) -> Record:
-    started = time.perf_counter()
+    on_images: Callable[[int], None],
+) -> Sums:
+    """One pass over the images; `lr_at(update)` is the learning rate of the epoch's updates."""
     for member in members:
         member.train()
     sums: dict[str, Tensor] = {}
-    seen = epoch * images
-    for x, y in batches:
+    lr, seen = 0.0, 0
+    for update, (x, y) in enumerate(batches):
+        lr = lr_at(update)
+        loss = step(x, y, lr)
         counted = world.share(len(x)).num_rows
-        for name, value in step(x, y).items():
+        for name, value in {"": loss.total, **loss.terms, " accuracies": loss.accuracies}.items():
             sums[name] = sums.get(name, 0) + value.double() * counted
         seen += len(x)
-        if world.is_main and on_batch is not None:
-            on_batch(seen)
-    # Summed up before they are looked at, so that all processes stop at a broken epoch, or none.
-    totals = world.sum(torch.stack(list(sums.values()))).tolist()
-    means = {name: value / images for name, value in zip(sums, totals, strict=True)}
-    check_finite(epoch, means)
-    if accuracies := [means.pop(name) for name in sums if name.startswith(ACCURACY_OF)]:
-        means[WEAKEST] = min(accuracies)
-    return {"epoch": epoch + 1, "lr": step.lr, **means, "seconds": time.perf_counter() - started}
+        on_images(seen)
+    return Sums(lr, sums.pop(""), accuracies=sums.pop(" accuracies"), terms=sums)
+
+
+def _means(sums: Sequence[Sums], images: int, world: ProcessGroup) -> Record:
+    """One record from the sums of all groups of members: losses add up, terms are averaged."""
+    names = list(sums[0].terms)
+    rows = [torch.cat([torch.stack([s.loss, *(s.terms[n] for n in names)]), s.accuracies]) for s in sums]
+    # Summed over processes before anything is looked at, so that all stop at a broken epoch, or none.
+    totals = world.sum(torch.stack(rows)) / images
+    terms = totals[:, 1 : 1 + len(names)].mean(0).tolist()
+    return {
+        "lr": sums[0].lr,
+        "loss": float(totals[:, 0].sum()),
+        **dict(zip(names, terms, strict=True)),
+        WEAKEST: float(totals[:, 1 + len(names) :].min()),
+    }
 
 
 def check_labels(member: nn.Module, data: Split) -> None:

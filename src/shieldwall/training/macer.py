@@ -14,8 +14,7 @@ logits (k, B, K); p, q (B, K); gap (B,).
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
+from shieldwall.training.objective import MemberObjective, NoisyBatch, accuracy
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,6 @@ class MACER(MemberObjective):
     """The inverse temperature of the robustness term."""
     defer: int = 0
     """Epochs of classification alone, before the robustness term sets in."""
-    scale: float = field(default=1.0, repr=False, metadata={"option": False})
-    """The part of lam that this epoch uses, 0 or 1: `at_epoch` sets it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,20 +57,16 @@ class MACER(MemberObjective):
             raise UserError(f"defer (epochs) must not be negative; given: {self.defer}")
 
     def at_epoch(self, epoch: int) -> Self:
-        return replace(self, scale=float(epoch >= self.defer))
+        return replace(self, lam=self.lam if epoch >= self.defer else 0.0, defer=0)
 
     def member_loss(
-        self,
-        member: nn.Module,
-        batch: NoisyBatch,
-        noisy_logits: Callable[[], Tensor],
-        generator: torch.Generator,
-    ) -> Loss:
+        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         assert isinstance(self.noise, Gaussian)
-        logits = batch.by_copy(noisy_logits()).float()
-        log_p = log_mean_softmax(logits)
+        by_copy = batch.by_copy(logits)
+        log_p = log_mean_softmax(by_copy)
         classification = -log_p.gather(-1, batch.y[:, None]).mean()
-        gap = certified_gap(log_mean_softmax(self.beta * logits).exp(), batch.y)
+        gap = certified_gap(log_mean_softmax(self.beta * by_copy).exp(), batch.y)
         hinged = torch.where((gap > 0) & (gap < self.gamma), self.gamma - gap, 0.0)
         robustness = self.noise.sigma / 2 * hinged.mean()
         terms = {
@@ -81,7 +74,7 @@ class MACER(MemberObjective):
             "robustness": robustness.detach(),
             "smoothed_accuracy": accuracy(log_p, batch.y),
         }
-        return Loss(classification + self.scale * self.lam * robustness, terms)
+        return classification + self.lam * robustness, terms
 
 
 def log_mean_softmax(logits: Tensor) -> Tensor:

@@ -1,18 +1,18 @@
-"""The contract of every training method.
+"""The contract of every training method: members and a batch of noisy images in, one loss out.
 
-An objective turns members and a batch of clean images into one loss. It draws its own noise from the
-generator it is handed and holds no state, so that the loop can resume anywhere.
+The loop draws the batch, noise included, so an objective draws nothing and holds no state: training can
+resume anywhere, and several processes can each take their rows of a batch.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from shieldwall.distributed import SINGLE, ProcessGroup, Share
 from shieldwall.errors import UserError, check_int
 from shieldwall.noise.distributions import Noise, check_noise
 
@@ -22,25 +22,8 @@ class Loss(NamedTuple):
     """What the optimizer minimises: a scalar with gradients to every member."""
     terms: dict[str, Tensor]
     """What the log shows: detached scalars, averaged over the batch."""
-
-
-class Objective(ABC):
-    """What training minimises."""
-
-    @abstractmethod
-    def __call__(
-        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-    ) -> Loss:
-        """The loss at clean images x (B, C, H, W) in [0, 1] with labels y (B,)."""
-
-    def check_members(self, count: int) -> None:
-        """Refuse a number of members that the method cannot train."""
-        if count < 1:
-            raise UserError(f"training needs at least one member; given: {count}")
-
-    def at_epoch(self, epoch: int) -> Self:
-        """The objective as it stands in this epoch, counted from 0: warm-ups and deferrals live here."""
-        return self
+    accuracies: Tensor
+    """(N,): each member's own accuracy on the batch, so that a member that dies is seen."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +31,7 @@ class NoisyBatch:
     """A batch and `copies` noisy versions of each of its images, the same for every member."""
 
     x: Tensor
-    """(B, C, H, W), clean."""
+    """(B, C, H, W), clean, in [0, 1]."""
     y: Tensor
     """(B,)"""
     noise: Tensor
@@ -57,6 +40,10 @@ class NoisyBatch:
     """(copies * B, C, H, W) = x + noise, not clipped."""
     labels: Tensor
     """(copies * B,)"""
+    share: Share | None = None
+    """The rows that these are of a larger batch; None for all of them."""
+    world: ProcessGroup = SINGLE
+    """The processes that have the other rows."""
 
     @classmethod
     def draw(
@@ -66,6 +53,16 @@ class NoisyBatch:
         drawn = noise.sample(repeated.shape, generator)
         return cls(x, y, drawn, repeated + drawn, y.repeat(copies))
 
+    def rows_of(self, world: ProcessGroup) -> "NoisyBatch":
+        """One process's rows of this batch, under the noise that was drawn for all of it."""
+        share = world.share(len(self.x))
+
+        def rows(values: Tensor) -> Tensor:
+            return self.by_copy(values)[:, share.rows].flatten(0, 1)
+
+        x, y = self.x[share.rows], self.y[share.rows]
+        return NoisyBatch(x, y, rows(self.noise), rows(self.noisy), rows(self.labels), share, world)
+
     @property
     def copies(self) -> int:
         return len(self.noisy) // len(self.x)
@@ -73,6 +70,48 @@ class NoisyBatch:
     def by_copy(self, values: Tensor) -> Tensor:
         """(copies * B, ...) -> (copies, B, ...)"""
         return values.reshape(self.copies, len(self.x), *values.shape[1:])
+
+    def weights(self, valid: Tensor) -> Tensor:
+        """Weights w of entries, from their validity v (0. or 1.): sum(w * values) is the valid ones' mean.
+
+        It is 0 if none is valid. With C valid entries in all processes together, w = v / C. A process has B_r
+        of B rows, and its loss counts B_r / B in theirs: there w = (B / B_r) v / C.
+        """
+        count, scale = valid.sum(), 1.0
+        if self.share is not None:
+            count = self.world.sum(torch.zeros_like(count) if self.share.is_padding else count)
+            scale = self.share.total / self.share.count
+        return valid * (scale / count.clamp_min(1))
+
+
+class Objective(ABC):
+    """What training minimises."""
+
+    noise: Noise
+    """What is added to the images."""
+    num_noise: int
+    """Noisy copies of each image."""
+    min_members: ClassVar[int] = 1
+    is_separable: ClassVar[bool] = False
+    """Whether the loss is a sum over members, so that each can be trained on its own."""
+
+    @abstractmethod
+    def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
+        """The loss of the members at a batch."""
+
+    def draw(self, x: Tensor, y: Tensor, generator: torch.Generator) -> NoisyBatch:
+        """The batch of clean images x (B, C, H, W) in [0, 1] with labels y (B,), and its noisy copies."""
+        return NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
+
+    def check_members(self, count: int) -> None:
+        """Refuse a number of members that the method cannot train."""
+        if count < self.min_members:
+            members = "one member" if self.min_members == 1 else f"{self.min_members} members"
+            raise UserError(f"{type(self).__name__} needs at least {members}; given: {count}")
+
+    def at_epoch(self, epoch: int) -> Self:
+        """The objective as it stands in this epoch, counted from 0: warm-ups and deferrals live here."""
+        return self
 
 
 def check_copies(noise: Noise, num_noise: int) -> None:
@@ -90,55 +129,59 @@ class MemberObjective(Objective):
     noise: Noise
     num_noise: int = 2
     """Noisy copies of each image."""
+    is_separable: ClassVar[bool] = True
+    accuracy_name: ClassVar[str] = "noisy_accuracy"
+    """What the log calls the members' accuracy at their inputs."""
 
     def __post_init__(self) -> None:
         check_copies(self.noise, self.num_noise)
 
-    def noisy_inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
+    def inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
         """Where this member's loss is taken (copies * B, C, H, W): the batch's own, unless overridden."""
         return batch.noisy
 
     @property
     def has_own_inputs(self) -> bool:
         """Whether each member's loss is taken at inputs of its own, such as adversarial ones."""
-        return type(self).noisy_inputs is not MemberObjective.noisy_inputs
+        return type(self).inputs is not MemberObjective.inputs
 
     @abstractmethod
     def member_loss(
-        self,
-        member: nn.Module,
-        batch: NoisyBatch,
-        noisy_logits: Callable[[], Tensor],
-        generator: torch.Generator,
-    ) -> Loss:
-        """One member's loss. `noisy_logits()` are its logits at `noisy_inputs(member, batch)`."""
+        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """One member's loss and its terms for the log, from its logits (copies * B, K) at `inputs`."""
 
-    def __call__(
-        self, members: Sequence[nn.Module], x: Tensor, y: Tensor, generator: torch.Generator
-    ) -> Loss:
-        batch = NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
-        return summed(
-            [
-                self.member_loss(one, batch, partial(one, self.noisy_inputs(one, batch)), generator)
-                for one in members
-            ]
+    def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
+        return self.sum_of_losses(
+            members, batch, [member_logits(member, self.inputs(member, batch)) for member in members]
         )
 
+    def sum_of_losses(
+        self, members: Sequence[nn.Module], batch: NoisyBatch, logits: Sequence[Tensor]
+    ) -> Loss:
+        """The members' losses added up, and their terms averaged, from the logits of each."""
+        losses = [self.member_loss(m, batch, own) for m, own in zip(members, logits, strict=True)]
+        terms = mean_terms([member_terms for _, member_terms in losses])
+        accuracies = torch.stack([accuracy(own, batch.labels) for own in logits])
+        terms[self.accuracy_name] = accuracies.mean()
+        return Loss(torch.stack([loss for loss, _ in losses]).sum(), terms, accuracies)
 
-ACCURACY_OF = "accuracy of member "
-"""Before a member's number: the terms that hold each member's own accuracy."""
+
+def mean_terms(terms: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Terms of the same names, averaged name by name."""
+    return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
 
 
-def summed(losses: Sequence[Loss]) -> Loss:
-    """The members' losses added up, and their terms averaged; accuracies also one by one."""
-    stacked = {name: torch.stack([one.terms[name] for one in losses]) for name in losses[0].terms}
-    terms = {name: values.mean() for name, values in stacked.items()}
-    for name, values in stacked.items():
-        if name.endswith("accuracy"):
-            terms |= {f"{ACCURACY_OF}{k}": value for k, value in enumerate(values, start=1)}
-    return Loss(torch.stack([one.total for one in losses]).sum(), terms)
+def member_logits(member: nn.Module, inputs: Tensor) -> Tensor:
+    """The member's logits in float32 or better: half precision has too few digits for a loss."""
+    return widened(member(inputs))
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """In float32 or better."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     """The fraction of logits (B, K) whose argmax is the label."""
-    return (logits.argmax(-1) == labels).float().mean()
+    return (logits.detach().argmax(-1) == labels).float().mean()

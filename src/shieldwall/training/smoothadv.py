@@ -9,17 +9,15 @@ x, x'_i (B, C, H, W); eps (m, B, C, H, W); logits (m * B, K).
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError
 from shieldwall.models.attack import smoothed_pgd
-from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
+from shieldwall.training.objective import MemberObjective, NoisyBatch
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,7 @@ class SmoothAdv(MemberObjective):
     """PGD steps, each of length 2 epsilon / steps."""
     warmup: int = 10
     """Epochs until the ball has its full radius; 0 for none."""
-    scale: float = field(default=1.0, repr=False, metadata={"option": False})
-    """The part of epsilon that this epoch uses: `at_epoch` sets it."""
+    accuracy_name: ClassVar[str] = "adversarial_accuracy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,21 +48,16 @@ class SmoothAdv(MemberObjective):
             raise UserError(f"warmup (epochs) must not be negative; given: {self.warmup}")
 
     def at_epoch(self, epoch: int) -> Self:
-        return replace(self, scale=min(1.0, (epoch + 1) / self.warmup) if self.warmup else 1.0)
+        scale = min(1.0, (epoch + 1) / self.warmup) if self.warmup else 1.0
+        return replace(self, epsilon=scale * self.epsilon, warmup=0)
 
-    def noisy_inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
+    def inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
         noise = batch.by_copy(batch.noise)
-        adversarial = smoothed_pgd(member, batch.x, batch.y, noise, self.scale * self.epsilon, self.steps)
+        adversarial = smoothed_pgd(member, batch.x, batch.y, noise, self.epsilon, self.steps)
         return (adversarial + noise).flatten(0, 1)
 
     def member_loss(
-        self,
-        member: nn.Module,
-        batch: NoisyBatch,
-        noisy_logits: Callable[[], Tensor],
-        generator: torch.Generator,
-    ) -> Loss:
-        logits = noisy_logits()
+        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         loss = F.cross_entropy(logits, batch.labels)
-        terms = {"cross_entropy": loss.detach(), "adversarial_accuracy": accuracy(logits, batch.labels)}
-        return Loss(loss, terms)
+        return loss, {"cross_entropy": loss.detach()}

@@ -13,15 +13,13 @@ log P, log Q (m, B, K); D (m, B).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, accuracy
+from shieldwall.training.objective import MemberObjective, NoisyBatch, member_logits
 
 DIVERGENCES = ("kl", "renyi", "cross_entropy")
 
@@ -53,23 +51,15 @@ class Stability(MemberObjective):
             )
 
     def member_loss(
-        self,
-        member: nn.Module,
-        batch: NoisyBatch,
-        noisy_logits: Callable[[], Tensor],
-        generator: torch.Generator,
-    ) -> Loss:
-        clean, noisy = member(batch.x), noisy_logits()
+        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        clean = member_logits(member, batch.x)
         cross_entropy = F.cross_entropy(clean, batch.y)
-        log_p = clean.float().log_softmax(-1)
-        log_q = batch.by_copy(noisy.float().log_softmax(-1))
+        log_p = clean.log_softmax(-1)
+        log_q = batch.by_copy(logits.log_softmax(-1))
         divergence = self._divergence(log_p, log_q).mean()
-        terms = {
-            "cross_entropy": cross_entropy.detach(),
-            "divergence": divergence.detach(),
-            "noisy_accuracy": accuracy(noisy, batch.labels),
-        }
-        return Loss(cross_entropy + self.lam * divergence, terms)
+        terms = {"cross_entropy": cross_entropy.detach(), "divergence": divergence.detach()}
+        return cross_entropy + self.lam * divergence, terms
 
     def _divergence(self, log_p: Tensor, log_q: Tensor) -> Tensor:
         if self.divergence == "kl":

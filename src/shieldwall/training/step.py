@@ -1,24 +1,47 @@
 """One optimisation step: recorded once as a CUDA graph and replayed, or run as it is."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from shieldwall.distributed import SINGLE, ProcessGroup
-from shieldwall.training.objective import Objective
-from shieldwall.training.parallel import on_share
+from shieldwall.training.objective import Loss, Objective
 
 WARM_UP = 3
 """Steps run as they are before recording, so that kernels are chosen and memory is laid out."""
 
 
+class Arithmetic(NamedTuple):
+    """How an update is computed, whatever the loss."""
+
+    precision: str = "float32"
+    """float32, or bfloat16 for forward passes under autocast."""
+    clip: float | None = None
+    """The largest L2 norm of a member's gradient."""
+
+
+def make_optimizer(
+    members: Sequence[nn.Module], lr: float, momentum: float, weight_decay: float, device: torch.device
+) -> torch.optim.SGD:
+    """SGD over the members' weights. On CUDA its learning rate is a tensor, which a recorded graph reads."""
+    on_cuda = device.type == "cuda"
+    return torch.optim.SGD(
+        [parameter for member in members for parameter in member.parameters() if parameter.requires_grad],
+        lr=torch.tensor(lr, device=device) if on_cuda else lr,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        fused=on_cuda,
+    )
+
+
 class Step:
-    """Loss, gradients and update at one batch, for one objective and learning rate.
+    """Loss, gradients and update at one batch, for one objective.
 
     On CUDA the kernels of a step are launched far faster from a graph than one by one. A recorded step
-    reads its batch from fixed buffers; a batch of another size runs as it is, and so does every step of
-    several processes, which then wait for one another.
+    reads its batch and its learning rate from fixed buffers; a batch of another size runs as it is, and so
+    does every step of several processes, which then wait for one another.
     """
 
     def __init__(
@@ -26,30 +49,31 @@ class Step:
         members: Sequence[nn.Module],
         objective: Objective,
         optimizer: torch.optim.Optimizer,
-        lr: float,
         generator: torch.Generator,
+        arithmetic: Arithmetic = Arithmetic(),  # noqa: B008  (immutable)
         world: ProcessGroup = SINGLE,
-        clip: float | None = None,
     ) -> None:
         self.objective = objective
-        self.lr = lr
-        for group in optimizer.param_groups:
-            group["lr"] = lr
         self._members = members
         self._optimizer = optimizer
         self._generator = generator
+        self._arithmetic = arithmetic
         self._world = world
-        self._clip = clip
-        self._parameters = [one for group in optimizer.param_groups for one in group["params"]]
-        self._seen = 0
+        self._parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self._steps_of_this_size = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._batch: tuple[Tensor, Tensor] | None = None
-        self._found: dict[str, Tensor] = {}
+        self._loss: Loss | None = None
         recorded = generator.device.type == "cuda" and world.size == 1
         self._stream = torch.cuda.Stream() if recorded else None  # type: ignore[no-untyped-call]
 
-    def __call__(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Update the members; return the loss and its terms, over this process's share of the batch."""
+    def __call__(self, x: Tensor, y: Tensor, lr: float) -> Loss:
+        """Update the members; return the loss, detached, over this process's rows of the batch."""
+        for group in self._optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(lr)
+            else:
+                group["lr"] = lr
         if self._stream is None:
             return self._run(x, y)
         if self._batch is not None and x.shape == self._batch[0].shape:
@@ -58,17 +82,18 @@ class Step:
             if self._graph is None:
                 self._record()
             assert self._graph is not None
+            assert self._loss is not None
             self._graph.replay()
-            return self._found
+            return self._loss
         # Graphs are recorded on a stream of their own, and so the steps before must run there too.
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
-            found = self._run(x, y)
+            loss = self._run(x, y)
         torch.cuda.current_stream().wait_stream(self._stream)
-        self._seen += 1
-        if self._seen == WARM_UP:
+        self._steps_of_this_size += 1
+        if self._steps_of_this_size == WARM_UP:
             self._batch = (x.clone(), y.clone())
-        return found
+        return loss
 
     def _record(self) -> None:
         assert self._batch is not None
@@ -76,20 +101,21 @@ class Step:
         self._graph.register_generator_state(self._generator)
         self._optimizer.zero_grad(set_to_none=True)
         with torch.cuda.graph(self._graph, stream=self._stream):
-            self._found = self._run(*self._batch)
+            self._loss = self._run(*self._batch)
 
-    def _run(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        where, objective = x.device.type, self.objective
-        share = self._world.share(len(x))
+    def _run(self, x: Tensor, y: Tensor) -> Loss:
+        batch = self.objective.draw(x, y, self._generator)
         if self._world.size > 1:
-            objective, x, y = on_share(objective, share), x[share.rows], y[share.rows]
-        with torch.autocast(where, torch.bfloat16, enabled=where == "cuda"):
-            loss, terms = objective(self._members, x, y, self._generator)
+            batch = batch.rows_of(self._world)
+        in_bfloat16 = self._arithmetic.precision == "bfloat16"
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=in_bfloat16):
+            loss = self.objective(self._members, batch)
         self._optimizer.zero_grad(set_to_none=True)
-        loss.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
-        self._world.reduce_gradients(self._parameters, share)
-        if self._clip is not None:
+        loss.total.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
+        if batch.share is not None:
+            self._world.reduce_gradients(self._parameters, batch.share)
+        if self._arithmetic.clip is not None:
             for member in self._members:
-                nn.utils.clip_grad_norm_(member.parameters(), self._clip)
+                nn.utils.clip_grad_norm_(member.parameters(), self._arithmetic.clip)
         self._optimizer.step()
-        return {"loss": loss.detach(), **terms}
+        return loss._replace(total=loss.total.detach())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from shieldwall import UserError
+from shieldwall import UserError, vocabulary
 from shieldwall.noise.distributions import (
     KINDS,
     Gaussian,
@@ -218,6 +218,13 @@ def test_defaults(noise: Noise) -> None:
     assert copy.copy(noise) == noise
     with pytest.raises(FrozenInstanceError):
         noise.norm = "linf"  # type: ignore[misc]
+
+
+def test_the_kinds_of_noise_are_those_that_recipes_and_certificates_may_name() -> None:
+    assert list(KINDS) == list(vocabulary.NOISES)
+    assert {str(noise).partition("(")[0]: noise.sigma / SCALE for noise in NOISES} == pytest.approx(
+        vocabulary.NOISES
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
