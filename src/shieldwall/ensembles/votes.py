@@ -6,15 +6,14 @@ member, so that a vote is a function in the strict sense and a certificate of it
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import torch
 from torch import Tensor
 
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.vocabulary import MME, WE, member_vote
+from shieldwall.vocabulary import EAS, MME, WE, member_number, member_vote
 
 
 def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -53,36 +52,19 @@ def single(confidences: Tensor, member: int) -> Tensor:
     return confidences[member]
 
 
-def agreement(confidences: Tensor) -> Tensor:
-    """The class that all members return, or nobody's: 1 for it and 0 elsewhere.  (N, B, K) -> (B, K + 1)"""
-    labels = confidences.argmax(-1)
-    num_classes = confidences.shape[-1]
-    agreed = torch.where((labels == labels[0]).all(0), labels[0], num_classes)
-    return (agreed[:, None] == torch.arange(num_classes + 1, device=agreed.device)).to(confidences)
-
-
 @dataclass(frozen=True)
 class Vote:
-    """A named vote. `scores` maps confidences (N, B, K) to scores (B, K); calling it gives labels (B,).
-
-    Scores (B, K + 1) make a vote that may elect nobody: label K wins for no class. Such a vote is counted,
-    but is no classifier to certify.
-    """
+    """A named vote. `scores` maps confidences (N, B, K) to scores (B, K); calling it gives labels (B,)."""
 
     name: str
     scores: Callable[[Tensor], Tensor]
-    may_elect_nobody: bool = False
 
     def __call__(self, confidences: Tensor) -> Tensor:
         return self.scores(confidences).argmax(-1)
 
 
-def named(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
-    """The vote called `we`, `mme` or `member-1` to `member-N`.
-
-    Of two members a < b alone, `mme-a-b` is the max-margin vote, and `agree-a-b` is their common class
-    or nobody's.
-    """
+def vote_by_name(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
+    """The vote called `we`, `mme` or `member-1` to `member-N`."""
     if name == WE:
         return Vote(name, weighted if weights is None else WeightedBy(checked_weights(weights, num_members)))
     if name == MME:
@@ -91,39 +73,66 @@ def named(name: str, num_members: int, weights: Sequence[float] | None = None) -
         member = int(match[1]) - 1
         if member < num_members:
             return Vote(name, lambda confidences: single(confidences, member))
-    if match := re.fullmatch(r"(mme|agree)-([1-9][0-9]*)-([1-9][0-9]*)", name):
-        first, second = int(match[2]) - 1, int(match[3]) - 1
-        if first < second < num_members:
-            pair = slice(first, second + 1, second - first)
-            among = max_margin if match[1] == "mme" else agreement
-            return Vote(name, lambda confidences: among(confidences[pair]), among is agreement)
-    raise unknown_name("vote", name, standard_names(num_members) + pair_names(num_members))
+    raise unknown_name("vote", name, default_vote_names(num_members))
 
 
-def standard_names(num_members: int) -> list[str]:
+def default_vote_names(num_members: int) -> list[str]:
     """Every single member, then WE and MME: the rows of a certification table."""
     return [*(member_vote(k + 1) for k in range(num_members)), WE, MME]
 
 
-def pair_names(num_members: int) -> list[str]:
-    """`mme-a-b` and `agree-a-b` for every pair a < b of members: what a comparison of strategies counts."""
-    pairs = combinations(range(1, num_members + 1), 2)
-    return [f"{kind}-{a}-{b}" for a, b in pairs for kind in ("mme", "agree")]
+def default_votes(num_members: int, weights: Sequence[float] | None = None) -> list[Vote]:
+    return [vote_by_name(name, num_members, weights) for name in default_vote_names(num_members)]
 
 
-def standard(num_members: int, weights: Sequence[float] | None = None) -> list[Vote]:
-    return [named(name, num_members, weights) for name in standard_names(num_members)]
+@dataclass(frozen=True)
+class VoteSet:
+    """The votes that are counted, and those that are certified from their counts."""
+
+    counted: tuple[Vote, ...]
+    """One row of counts each."""
+    reported: tuple[str, ...]
+    """Names of those counted, and perhaps `eas`, ensemble after smoothing, from the members' rows."""
+
+    @property
+    def member_rows(self) -> list[int]:
+        """The rows of the members' own votes, by member."""
+        rows = {member_number(vote.name): row for row, vote in enumerate(self.counted)}
+        return [row for number, row in sorted((n, row) for n, row in rows.items() if n is not None)]
 
 
-def resolve(votes: Iterable[Vote | str] | None, num_members: int) -> list[Vote]:
-    """Votes given as objects or by name, or all the standard ones; names must differ."""
-    if votes is None:
-        return standard(num_members)
-    resolved = [vote if isinstance(vote, Vote) else named(vote, num_members) for vote in votes]
-    names = [vote.name for vote in resolved]
-    if not names or len(set(names)) < len(names):
-        raise UserError(f"votes need distinct names, and at least one of them; given: {names}")
-    return resolved
+def vote_set(
+    votes: Iterable[Vote | str] | None,
+    num_members: int,
+    tuned: Mapping[str, Sequence[float]] | None = None,
+) -> VoteSet:
+    """Votes given as objects or by name: each member's, `we`, `mme`, `eas`, or `we-METHOD` of tuned weights.
+
+    By default all of them; one member alone has no `eas`. Names must differ.
+    """
+    by_name = {vote.name: vote for vote in default_votes(num_members)} | {
+        f"{WE}-{method}": Vote(f"{WE}-{method}", vote_by_name(WE, num_members, weights).scores)
+        for method, weights in (tuned or {}).items()
+    }
+    known = [*by_name, *([EAS] if num_members > 1 else [])]
+    chosen = known if votes is None else list(votes)
+    counted: dict[str, Vote] = {}
+    reported = []
+    for vote in chosen:
+        name = vote if isinstance(vote, str) else vote.name
+        if isinstance(vote, str) and vote not in known:
+            raise unknown_name("vote", vote, known)
+        if name in reported or (name == EAS and isinstance(vote, Vote)):
+            raise UserError(f"votes need names of their own; {name!r} is taken")
+        reported.append(name)
+        if name != EAS:
+            counted[name] = by_name[name] if isinstance(vote, str) else vote
+    if not reported:
+        raise UserError(f"at least one vote is needed; there are: {', '.join(known)}")
+    if EAS in reported:
+        for member in default_votes(num_members)[:num_members]:
+            counted.setdefault(member.name, member)
+    return VoteSet(tuple(counted.values()), tuple(reported))
 
 
 def checked_weights(weights: Sequence[float] | Tensor, num_members: int) -> Tensor:

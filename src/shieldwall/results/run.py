@@ -59,13 +59,7 @@ class Run:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one ends, however it ends."""
-        with disk_errors(self.path):
-            file = (self.path / ".lock").open("a")
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise UserError(f"another process is working on {self.path}; wait for it to end") from error
+        with exclusive_lock(self.path / ".lock", self.path):
             yield
 
     @property
@@ -140,6 +134,19 @@ class Run:
         except (ValueError, TypeError) as error:
             raise UserError(f"{path} is damaged ({error}); move it away") from error
         write_atomic(path, (json.dumps({**known, stage: environment}, indent=2) + "\n").encode())
+
+
+@contextmanager
+def exclusive_lock(file: Path, folder: Path) -> Iterator[None]:
+    """Keep other processes off a folder, by a lock on this file."""
+    with disk_errors(folder):
+        handle = file.open("a")
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"another process is working on {folder}; wait for it to end") from error
+        yield
 
 
 def _no_run(path: Path) -> UserError:

@@ -15,13 +15,11 @@ from shieldwall import data
 from shieldwall.data import Dataset, Split
 from shieldwall.data.dataset import ResidentSplit
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles.votes import Vote, named, standard
+from shieldwall.ensembles.votes import Vote, default_votes, vote_by_name
 from shieldwall.errors import UserError
-from shieldwall.models.members import inference
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.run import Run
-from shieldwall.smoothing.batch_size import default_batch_size
-from shieldwall.smoothing.classify import by_votes
+from shieldwall.smoothing.inference import Labeler, default_batch_size
 from shieldwall.stages.common import load_members, noise_of
 from shieldwall.vocabulary import EAS
 
@@ -116,9 +114,9 @@ def _served(run: Run, family: str, dataset: Dataset, device: torch.device) -> Se
 
 
 def _votes(count: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
-    *alone, weighted, max_margin = standard(count)
+    *alone, weighted, max_margin = default_votes(count)
     together = {"we": [weighted], "mme": [max_margin], EAS: alone} if count > 1 else {}
-    by_method = {f"we-{method}": named("we", count, weights) for method, weights in tuned.items()}
+    by_method = {f"we-{method}": vote_by_name("we", count, weights) for method, weights in tuned.items()}
     return {
         **together,
         **{vote.name: [vote] for vote in alone},
@@ -130,15 +128,14 @@ def _batch_size(
     members: Sequence[nn.Module], votes: Sequence[Vote], shape: tuple[int, int, int], device: torch.device
 ) -> int:
     """The largest doubling of the smallest batch that is still quick."""
-    classify = by_votes(members, votes)
+    classify = Labeler(members, votes, device)
     most = default_batch_size(device, shape, draws=100_000)
     size = min(SMALLEST_BATCH, most)
-    with inference(members):
-        classify(torch.zeros((size, *shape), device=device))
-        while 2 * size <= most:
-            began = time.perf_counter()
-            classify(torch.zeros((2 * size, *shape), device=device))[0].cpu()
-            if time.perf_counter() - began > BATCH_SECONDS:
-                break
-            size *= 2
+    classify(torch.zeros((size, *shape), device=device))
+    while 2 * size <= most:
+        began = time.perf_counter()
+        classify(torch.zeros((2 * size, *shape), device=device))[0].cpu()
+        if time.perf_counter() - began > BATCH_SECONDS:
+            break
+        size *= 2
     return size

@@ -21,7 +21,7 @@ from shieldwall.console import progress_bar
 from shieldwall.data import Dataset
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble, confidences
-from shieldwall.ensembles.votes import standard
+from shieldwall.ensembles.votes import default_vote_names, default_votes, vote_set
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.noise.distributions import Gaussian
@@ -30,8 +30,8 @@ from shieldwall.report.diagnosis import WE, AtInput, Diagnosis, as_tsv
 from shieldwall.report.explanation import Explanation
 from shieldwall.results import environment
 from shieldwall.results.run import Run
-from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.sampler import Sampler
 from shieldwall.stages.certify import one_image
 from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.theory.members import cosine, first_order, length, plain_cosine, smoothed_first_order
@@ -115,7 +115,9 @@ def explain_run(
     if not 0 <= index < len(opened.dataset.test):
         raise UserError(f"there is no test input {index}: they go from 0 to {len(opened.dataset.test) - 1}")
     (found,) = _at_inputs(opened, [index], QUIET)
-    return Explanation(found, opened.dataset.classes, opened.r, opened.noise.sigma, opened.plan.n)
+    return Explanation(
+        found, opened.dataset.classes, opened.r, opened.noise.sigma, opened.plan.certification.n
+    )
 
 
 @dataclass(frozen=True)
@@ -158,13 +160,11 @@ def _opened(
     radius = noise.sigma if r is None else r
     if not (math.isfinite(radius) and radius > 0):
         raise UserError(f"the radius must be a positive number; given: {radius}")
-    which = recipe.certification
+    which = replace(recipe.certification, bound="one-sided", radii=(), norm=None, precision="float32")
+    which = replace(which, n=min(which.n, MOST_DRAWS) if n is None else n)
     where = resolve_device(device)
     dataset = data.load(recipe.data, data_dir)
-    plan = Plan(
-        noise, math.prod(dataset.shape), n0=which.n0, n=min(which.n, MOST_DRAWS) if n is None else n,
-        alpha=which.alpha, seed=recipe.seed if seed is None else seed,
-    )  # fmt: skip
+    plan = Plan(noise, math.prod(dataset.shape), which, recipe.seed if seed is None else seed)
     return _Opened(run, dataset, load_members(run, dataset, where), noise, where, radius, draws, plan)
 
 
@@ -178,19 +178,19 @@ def _wanted(opened: _Opened, every: int | None, limit: int | None) -> list[int]:
 
 
 def _at_inputs(opened: _Opened, inputs: Sequence[int], console: Console) -> Iterator[AtInput]:
-    votes = standard(len(opened.members))
-    engine = engine_for(
-        opened.members, votes, opened.noise, opened.plan.n0, opened.plan.stopping,
-        shape=opened.dataset.shape, device=opened.where, seed=opened.plan.seed,
-    )  # fmt: skip
+    names = default_vote_names(len(opened.members))
+    votes = vote_set(names, len(opened.members))
+    sampler = Sampler.of_plan(
+        opened.members, votes, opened.plan, shape=opened.dataset.shape, device=opened.where
+    )
     began = time.perf_counter()
     title = f"diagnosing at {len(inputs)} inputs"
-    counted = engine.counts((index, opened.image(index)) for index in inputs)
+    counted = sampler.counts((index, opened.image(index)) for index in inputs)
     with progress_bar(console, title, len(inputs)) as show:
         for done, one in enumerate(counted, start=1):
-            found = opened.plan.certificates(one.index, one.selection, one.counts)
-            predicted = {vote.name: int(found.labels[k]) for k, vote in enumerate(votes)}
-            radii = {vote.name: float(found.radii[k]) for k, vote in enumerate(votes)}
+            certificates = opened.plan.certificates(one, votes)
+            predicted = {name: int(certificates[name].labels[0]) for name in names}
+            radii = {name: float(certificates[name].radii[0]) for name in names}
             yield _at_input(opened, one.index, predicted, radii)
             show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")
 
@@ -235,7 +235,7 @@ def _at_input(
 def _answers(members: Sequence[nn.Module], x: Tensor) -> dict[str, int]:
     with torch.no_grad():
         everyone = confidences(members, x)
-        return {vote.name: int(vote(everyone)) for vote in standard(len(members))}
+        return {vote.name: int(vote(everyone)) for vote in default_votes(len(members))}
 
 
 def _pair(i: int, j: int) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from shieldwall.ensembles.votes import standard_names
+from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.theory.conditions import Conditions, max_margin_conditions, weighted_conditions
 from shieldwall.theory.members import (
     FirstOrder,
@@ -64,7 +64,7 @@ class Standing:
 def plain_standings(found: FirstOrder, r: float) -> dict[str, Standing]:
     """Every member, WE and MME at the one input of `first_order`; MME has an ERI of two members only."""
     members = len(found.margins)
-    names = standard_names(members)
+    names = default_vote_names(members)
     standings = {
         name: _decisive(weighted_conditions(found.margins, found.gradients, w, beta=0.0), found.rivals, r)
         for name, w in zip(names, _weights(members), strict=False)
@@ -79,7 +79,7 @@ def soft_standings(found: FirstOrder, r: float, sigma: float) -> dict[str, Stand
     """The same at the one input of `smoothed_first_order`, with radii and standard errors."""
     betas = smoothness_bound(sigma), sharp_smoothness_bound(sigma)
     members = found.margins.shape[1]
-    names = standard_names(members)
+    names = default_vote_names(members)
     standings = {
         name: _estimated(partial(weighted_estimate, weights=weights), found, r, betas)
         for name, weights in zip(names, _weights(members), strict=False)
