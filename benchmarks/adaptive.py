@@ -16,10 +16,9 @@ import torch
 
 from shieldwall import data
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles.votes import named, standard
+from shieldwall.ensembles.votes import standard
 from shieldwall.results.environment import commit, device_name
 from shieldwall.results.run import Run
-from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.certificates import Certificates
 from shieldwall.smoothing.plan import Plan
 from shieldwall.stages.common import load_members, noise_of

@@ -31,10 +31,9 @@ from shieldwall.ensembles.votes import standard
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
 from shieldwall.results.environment import commit, device_name
-from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.engine import Engine
-from shieldwall.smoothing.precision import DTYPES, arithmetic
-from shieldwall.smoothing.stopping import FixedDraws
+from shieldwall.smoothing.inference import DTYPES, arithmetic
+from shieldwall.smoothing.stopping import FixedSampleSize
 
 SHAPES = {"digits-cnn": (1, 8, 8), "lenet": (1, 28, 28), "resnet20": (3, 32, 32), "resnet110": (3, 32, 32)}
 N0, MEMBERS = 100, 3
@@ -57,7 +56,7 @@ def shortest(
     return {name: min(times[1:]) for name, times in found.items()}
 
 
-def settled(members: Sequence[nn.Module], shape: Sequence[int], device: torch.device) -> list[nn.Module]:
+def is_decided(members: Sequence[nn.Module], shape: Sequence[int], device: torch.device) -> list[nn.Module]:
     """Members whose batch norms know their inputs, so that untrained ones stay finite in half precision."""
     placed = [to_device(member, device).train() for member in members]
     with torch.no_grad():
@@ -127,13 +126,13 @@ def main() -> None:
     options = parser.parse_args()
     device, shape, n = torch.device(options.device), SHAPES[options.model], options.n
     torch.manual_seed(0)
-    members = settled(build_members(options.model, MEMBERS, 10, shape, seed=0), shape, device)
+    members = is_decided(build_members(options.model, MEMBERS, 10, shape, seed=0), shape, device)
     x = torch.rand(options.inputs, *shape)
     draws = options.inputs * (N0 + n)
 
     def engine(some: Sequence[nn.Module], votes: bool) -> Engine:
         return engine_for(
-            some, standard(len(some)) if votes else None, NOISE, N0, FixedDraws(n),
+            some, standard(len(some)) if votes else None, NOISE, N0, FixedSampleSize(n),
             shape=shape, device=device, seed=0, precision=options.precision, compile=options.compile,
         )  # fmt: skip
 

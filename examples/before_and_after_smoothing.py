@@ -18,7 +18,7 @@ rows = range(0, len(digits.test), 4)
 labels = digits.test.labels[rows]
 votes = sw.certify_members(members, digits.test.images(rows), noise=noise, n=2_000, alpha=alpha)
 alone = [votes[f"member-{k}"] for k in (1, 2, 3)]
-votes["eas"] = sw.after_smoothing(
+votes["eas"] = sw.eas_from_counts(
     torch.stack([one.selection_counts for one in alone]),
     torch.stack([one.counts for one in alone]),
     noise,
@@ -28,7 +28,7 @@ for name, found in votes.items():
     mean_radius = (found.radii * (found.labels == labels)).mean()
     print(f"{name:9} mean radius {mean_radius:.3f}")
 
-stricter = sw.from_counts(votes["we"].selection_counts, votes["we"].counts, noise, alpha / len(labels))
+stricter = sw.certificates_from_counts(votes["we"].selection_counts, votes["we"].counts, noise, alpha / len(labels))
 print(
     f"we, all {len(labels)} at once: mean radius {(stricter.radii * (stricter.labels == labels)).mean():.3f}"
 )

@@ -19,10 +19,10 @@ import shieldwall as sw
 from shieldwall import cli
 from shieldwall.noise.distributions import KINDS
 from shieldwall.results.certificate_file import COLUMNS
-from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
-from shieldwall.smoothing.norms import in_norm
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
+from shieldwall.smoothing.inference import DTYPES
 from shieldwall.smoothing.plan import BOUNDS
-from shieldwall.smoothing.precision import DTYPES
+from shieldwall.smoothing.radius import in_norm
 from shieldwall.stages.predict import predict_run
 from shieldwall.vocabulary import NORMS
 
@@ -227,7 +227,7 @@ def test_eas_after_stopping_early_is_computed_again_as_said(
     counts, lines = session[1]["counts"], session[1]["lines"]
     for line in lines("eas", folders["at-radii"]):
         assert line["bound"] == "after-smoothing-sequential(1000)"
-        computed = sw.after_smoothing(
+        computed = sw.eas_from_counts(
             counts(line["counts0"]),
             counts(line["counts"]),
             sw.Gaussian(0.25),

@@ -17,7 +17,7 @@ NAMES = [
     *("GAL", "Gaussian", "GaussianAugmentation", "MACER", "MaxMarginEnsemble"),
     *("Normalize", "Objective", "Predictions", "Schedule", "SmoothAdv"),
     *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
-    *("cache_confidences", "certify", "certify_members", "from_counts", "grid_search_weights"),
+    *("cache_confidences", "certify", "certify_members", "certificates_from_counts", "grid_search_weights"),
     *("load", "load_data", "predict", "sween_weights", "train", "after_smoothing"),
     *("ExactGaussian", "Laplace", "Uniform", "Loss", "MemberObjective", "NoisyBatch"),
 ]

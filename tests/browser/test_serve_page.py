@@ -130,11 +130,11 @@ def test_a_drawing_is_predicted_and_its_certificate_grows_until_it_settles(page:
     assert len(set(draws)) > 5
     on_the_way = [one for _, one in seen[:-1] if one != "none"]
     radii = [float(one.removeprefix("≥ ")) for one in on_the_way]
-    settled = float(seen[-1][1])
+    is_decided = float(seen[-1][1])
     assert all(one.startswith("≥ ") for one in on_the_way)
-    assert settled > radii[0]
-    assert settled >= max(radii)
-    assert f"certified radius {settled:.3f}." in summary
+    assert is_decided > radii[0]
+    assert is_decided >= max(radii)
+    assert f"certified radius {is_decided:.3f}." in summary
 
     samples = page.find_elements(By.CSS_SELECTOR, "#samples img")
     assert len(samples) == 8

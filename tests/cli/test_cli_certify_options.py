@@ -16,7 +16,7 @@ from scipy.stats import beta, binom, norm
 from torch import Tensor, nn
 
 from shieldwall.console import progress_bar
-from shieldwall.smoothing.confidence import LAST_LOOK
+from shieldwall.smoothing.count_bounds import LAST_LOOK
 
 SIGMA, N, ALPHA, PIXELS = 0.25, 1_000, 0.001, 64
 EAS = "eas"
