@@ -18,7 +18,7 @@ NAMES = [
     *("Normalize", "Objective", "Predictions", "Schedule", "SmoothAdv"),
     *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
     *("cache_confidences", "certify", "certify_members", "certificates_from_counts", "grid_search_weights"),
-    *("load", "load_data", "predict", "sween_weights", "train", "after_smoothing"),
+    *("load", "load_data", "predict", "sween_weights", "train", "eas_from_counts"),
     *("ExactGaussian", "Laplace", "Uniform", "Loss", "MemberObjective", "NoisyBatch"),
 ]
 

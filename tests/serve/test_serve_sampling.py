@@ -12,7 +12,8 @@ from serve_tools import DISTANCE, GREY, SHAPE, SIGMA, IsBright, linear_offer
 
 import shieldwall as sw
 from shieldwall.ensembles.votes import vote_by_name
-from shieldwall.serve.sampling import FIRST_LOOK, Sampling, Standing
+from shieldwall.serve.sampling import Sampling, Standing
+from shieldwall.smoothing.sampler import FIRST_VIEW
 
 ALPHA = 0.001
 N = 3_000
@@ -85,10 +86,10 @@ def test_the_noisy_copies_shown_are_the_first_draws():
     other, _ = sampling(grey=128, seed=8).first_draws(8)
     assert torch.equal(noisy, again)
     assert not torch.equal(noisy, other)
-    assert choosing.draws <= FIRST_LOOK  # showing them spent none
+    assert choosing.draws <= FIRST_VIEW  # showing them spent none
 
 
-def eas_from_counts(*thresholds: float) -> Sampling:
+def eas_sampling(*thresholds: float) -> Sampling:
     """Ensemble-after-smoothing of members that differ in what they call bright."""
     members = [IsBright(threshold=one) for one in thresholds]
     votes = [vote_by_name(f"member-{k + 1}", len(members)) for k in range(len(members))]
@@ -99,7 +100,7 @@ def eas_from_counts(*thresholds: float) -> Sampling:
 def test_after_smoothing_the_radius_is_that_of_the_surest_and_the_least_sure_member():
     """sigma/2 (Phi^-1(max L_i) + Phi^-1(min L_i)), L_i Clopper and Pearson's at four fifths of alpha / 2."""
     thresholds = 0.5, 0.55
-    sampled = eas_from_counts(*thresholds)
+    sampled = eas_sampling(*thresholds)
     standings = list(sampled.turns())
     x = torch.full((1, *SHAPE), GREY / 255)
     won = [
@@ -118,7 +119,7 @@ def test_after_smoothing_the_radius_is_that_of_the_surest_and_the_least_sure_mem
 
 
 def test_after_smoothing_members_that_are_as_sure_of_two_classes_are_abstained_from():
-    last = list(eas_from_counts(0.3, 0.9).turns())[-1]
+    last = list(eas_sampling(0.3, 0.9).turns())[-1]
     assert last.label is None
     assert last.radius == 0.0
     assert min(last.counts) > 0.9 * N
@@ -129,9 +130,8 @@ def test_a_turn_may_end_before_the_class_is_chosen(
     thresholds: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("shieldwall.serve.sampling.TURN_SECONDS", 0.0)
-    monkeypatch.setattr("shieldwall.serve.sampling.FIRST_LOOK", 1)
-    sampled = eas_from_counts(*thresholds)
-    sampled._batch.allocate(16)
+    sampled = eas_sampling(*thresholds)
+    sampled._sampler.batch_size = 16
     first = next(sampled.turns())
     assert (first.draws, first.counts, first.label, first.radius) == (0, [0, 0], None, 0.0)
 

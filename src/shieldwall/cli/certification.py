@@ -71,10 +71,13 @@ def certify_command(
     """
     from shieldwall.stages.certify import certify_run
 
+    decided = tuple(numbers("--radii", radii)) if radii else None
+    if decided == ():
+        raise UserError(f"radii to decide must be given, such as 0.25,0.5; given: {radii!r}")
     certified = certify_run(
         run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
         votes=[name.strip() for name in votes.split(",") if name.strip()],
-        radii=tuple(numbers("--radii", radii)) if radii else None, bound=bound, norm=norm,
+        radii=decided, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile, batch_size=batch_size,
         shard=shard, jobs=jobs, data_dir=data_dir, device=device, console=console,
     )  # fmt: skip

@@ -8,7 +8,8 @@ Why every number on the page may be believed. n is fixed before the first draw. 
 1 - 4 alpha / 5 Clopper and Pearson's bound does at t = n. So, with probability at least 1 - alpha, all radii
 of one run hold together, those shown on the way and the last one, and the visitor may stop at any of them.
 Nothing is picked by its outcome: each radius is a function of the counts beside it, and
-`certificates_from_counts` gives it again. A second run of the same image has draws and an error of its own; the better of the two has both.
+`certificates_from_counts` gives it again. A second run of the same image has draws and an error of its own;
+the better of the two has both.
 
 For ensemble-after-smoothing, P(A) of each of N members is bounded in this way at alpha / N, and the radius is
 that of `smoothing.eas`: with probability at least 1 - alpha, all bounds hold at all t at once.

@@ -12,7 +12,7 @@ from shieldwall import data
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
-from shieldwall.smoothing.prediction import predict
+from shieldwall.smoothing.certify import predict
 from shieldwall.stages.common import classifier_of, noise_of, trained_members
 from shieldwall.vocabulary import ABSTAIN
 
@@ -69,7 +69,7 @@ def predict_run(
     answers = []
     for k, source in enumerate(sources):
         label = int(found.labels[k])
-        leading = found.counts[k].argsort(descending=True, stable=True)[:3].tolist()
+        leading = (-found.counts[k]).argsort(kind="stable")[:3].tolist()
         answers.append(
             Answer(
                 source=source,

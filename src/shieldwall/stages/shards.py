@@ -48,6 +48,8 @@ class Shard:
                 return cls(int(environment["SLURM_ARRAY_TASK_ID"]) - first + 1, size)
             if "JOB_COMPLETION_INDEX" in environment and slash:
                 return cls(int(environment["JOB_COMPLETION_INDEX"]) + 1, int(count))
+        except UserError:
+            raise
         except (ValueError, KeyError) as error:
             raise _not_a_shard(text) from error
         raise _not_a_shard(text)
