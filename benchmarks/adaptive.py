@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shieldwall import data
+from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import default_vote_names, vote_set
 from shieldwall.recipes import Certification
@@ -34,7 +34,7 @@ def certified(
 ) -> tuple[dict[str, Certificates], np.ndarray]:
     """The certificates of each vote, and the true labels."""
     device = resolve_device(options.device)
-    dataset = data.load(run.recipe.data, options.data_dir)
+    dataset = datasets.load(run.recipe.data, options.data_dir)
     members = load_members(run, dataset, device)
     chosen = vote_set(votes, len(members))
     sampler = Sampler.of_plan(
@@ -72,7 +72,7 @@ def main() -> None:
     print("| --- | ---: | --- | ---: | --- |", flush=True)
     for path in options.runs:
         run = Run(path)
-        test = data.load(run.recipe.data, options.data_dir).test
+        test = datasets.load(run.recipe.data, options.data_dir).test
         indices = range(0, len(test), options.every)[: options.limit]
         size = math.prod(test.images([0]).shape)
         certification = Certification(n=options.n, alpha=options.alpha, precision=options.precision)

@@ -3,7 +3,7 @@
     python benchmarks/adversarial_points.py [--seeds 0,1,2] [--sigmas 0.25,0.5] [--n 2000] [--device cpu]
 
 The paper takes DRT's two terms at the noisy inputs that all members share (`points="noisy"`), public code at
-the adversarial inputs of each (`points="adversarial"`). For each seed, the plain ensemble (digits-smoothadv)
+the adversarial inputs of each (`points="own"`). For each seed, the plain ensemble (digits-smoothadv)
 is trained, and then trained on in four ways of equal length and learning rate: as before, with
 digits-drt-smoothadv at either points, and at noisy points with a larger rho_gd, to tell another place from
 a stronger pull. The measures are those of benchmarks/diversity.py, all at test images: what DRT regularises
@@ -45,7 +45,7 @@ def ensembles(seed: int, sigma: float, n: int, device: torch.device) -> dict[str
         CONTINUED: drt.objective["base"],
         NOISY: {**drt.objective, "points": "noisy"},
         STRONGER: {**drt.objective, "points": "noisy", "rho_gd": FACTOR * drt.objective["rho_gd"]},
-        ADVERSARIAL: {**drt.objective, "points": "adversarial"},
+        ADVERSARIAL: {**drt.objective, "points": "own"},
     }
     for name, description in ways.items():
         continued = copy.deepcopy(members)

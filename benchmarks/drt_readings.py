@@ -2,11 +2,11 @@
 
     python benchmarks/drt_readings.py [--sigma 1.0] [--rho 5,0.5] [--epochs 8] [--lr 0.01] [--data-dir data]
 
-Three LeNets are trained on MNIST with noise (mnist-short-gaussian, every 20th image held out), and then
+Three LeNets are trained on MNIST with noise (mnist-short-gaussian, every 20th image held out), then
 further, from these same members, by either reading. The table is certified accuracy of the weighted vote, on
-held-out training images or, with --test, on test images. Below it stands the share of each class at the largest
-radius: a member that answers one class for everything adds about that class's share there, so no class may
-carry the row.
+held-out training images or, with --test, on test images. Below it stands the share of each class at the
+largest radius: a member that answers one class for everything adds about that class's share there, so no
+class may carry the row.
 
 Runs are kept in --out and resumed. On two cores: 25 minutes of training for 20 epochs of the members, 15 for
 each reading, some minutes for each row of 300 images at n = 10,000.

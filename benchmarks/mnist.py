@@ -18,52 +18,29 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
+from mnist_files import HOLD_OUT, ROWS
 from rich.console import Console
 
 from shieldwall import recipes
 from shieldwall.recipes import Recipe
-from shieldwall.report import table
+from shieldwall.report.formats import to_terminal
+from shieldwall.report.tables import accuracy_table
 from shieldwall.results.archive import pack
-from shieldwall.results.record import read_logs
+from shieldwall.results.record import read_runs
+from shieldwall.results.rows import rows_of
 from shieldwall.results.run import Run
 from shieldwall.stages.certify import certify_run
 from shieldwall.stages.train import train_run
-from shieldwall.stages.weigh import weigh_run
+from shieldwall.stages.tune_weights import tune_weights_run
 from shieldwall.vocabulary import SIGMAS
 
-HOLD_OUT = 20
 RADII = tuple(0.25 * k for k in range(11))
 
 
-class Row(NamedTuple):
-    """A row of the tables: the method of its recipe, and the row whose members it starts from."""
-
-    method: str
-    start: str | None = None
-
-
-ROWS = {
-    "gaussian": Row("gaussian"),
-    "drt": Row("drt", start="gaussian"),
-    "smoothadv": Row("smoothadv"),
-    "drt-smoothadv": Row("drt-smoothadv", start="smoothadv"),
-    "drt-gd": Row("drt-gd", start="gaussian"),
-    "drt-cm": Row("drt-cm", start="gaussian"),
-    "adp": Row("adp"),
-    "gal": Row("gal"),
-    "macer": Row("macer"),
-    "stability": Row("stability"),
-    "consistency": Row("consistency"),
-    "drt-consistency": Row("drt-consistency", start="consistency"),
-}
-"""In the order of their worth."""
-
-
 def recipe_of(row: str, sigma: float, work: Path, assignments: list[str]) -> Recipe:
-    method, start = ROWS[row]
-    recipe = recipes.override(recipes.get(f"mnist-{method}-{sigma}"), assignments)
+    start = ROWS[row]
+    recipe = recipes.override(recipes.get(f"mnist-{row}-{sigma}"), assignments)
     folder = None if start is None else str(work / f"{start}-{sigma}")
     return replace(recipe, hold_out=HOLD_OUT, start=folder)
 
@@ -72,14 +49,14 @@ def fill(row: str, sigma: float, options: argparse.Namespace, console: Console) 
     """Everything for one file, or what is still missing of it; returns the run folder."""
     folder: Path = options.work / f"{row}-{sigma}"
     where = {"data_dir": options.data_dir, "device": options.device}
-    start = ROWS[row].start
+    start = ROWS[row]
     if start is not None and not (folder / "recipe.yaml").exists():
         train(start, sigma, [], options, console)
     train(row, sigma, options.set, options, console)
     run = Run(folder)
     for method in ("sween", "grid"):
         if method not in run.tuned_weights():
-            weigh_run(folder, method, **where)
+            tune_weights_run(folder, method, **where)
     if options.certify:
         certify_run(
             folder, precision=options.precision, compile=options.compile, limit=options.limit, n=options.n,
@@ -144,7 +121,8 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print(f"stopped after {time.monotonic() - started:.0f} s; the same command goes on")
     if certified := [folder for folder in done if (folder / "certificates").is_dir()]:
-        console.print(table(read_logs(certified), list(RADII)), crop=False, soft_wrap=True)
+        table = accuracy_table(rows_of(read_runs(certified), average_seeds=False), list(RADII))
+        console.print(to_terminal(table), crop=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,24 @@ from shieldwall.results.archive import SUFFIX
 from shieldwall.results.record import Log, RunRecord, read_runs
 from shieldwall.vocabulary import SIGMAS
 
-ROWS = (
-    *("gaussian", "drt", "smoothadv", "drt-smoothadv", "drt-gd", "drt-cm", "adp", "gal"),
-    *("macer", "stability", "consistency", "drt-consistency"),
-)
-"""Those of the paper, or beside them."""
+HOLD_OUT = 20
+"""Every so many training images are kept from training."""
+TRAINING_IMAGES, TEST_IMAGES = 60_000, 10_000
+ROWS: dict[str, str | None] = {
+    "gaussian": None,
+    "drt": "gaussian",
+    "smoothadv": None,
+    "drt-smoothadv": "smoothadv",
+    "drt-gd": "gaussian",
+    "drt-cm": "gaussian",
+    "adp": None,
+    "gal": None,
+    "macer": None,
+    "stability": None,
+    "consistency": None,
+    "drt-consistency": "consistency",
+}
+"""Those of the paper, or beside them, in the order of their worth: the row whose members each starts from."""
 SETTINGS = ("every", "n0", "n", "alpha", "bound", "norm", "precision", "weights")
 """Of the certificates, as the page tells them."""
 
@@ -76,6 +89,12 @@ class Results:
         return recipes.get(f"mnist-{row}-{sigma}") if run is None else run.recipe
 
     @property
+    def missing(self) -> dict[str, list[float]]:
+        """The sigmas at which each row is still to be measured; a row that is done is not in it."""
+        left = {row: [sigma for sigma in SIGMAS if (row, sigma) not in self.runs] for row in ROWS}
+        return {row: sigmas for row, sigmas in left.items() if sigmas}
+
+    @property
     def other_rows(self) -> list[str]:
         return sorted({row for row, _ in self.runs if row not in ROWS})
 
@@ -90,6 +109,9 @@ class Results:
         """Why a row differs: by ROW, or by ROW-SIGMA for one table."""
         file = self.folder / "notes.yaml"
         notes = yaml.safe_load(file.read_text()) if file.is_file() else None
+        known = {key for row in ROWS for key in (row, *(f"{row}-{sigma}" for sigma in SIGMAS))}
+        if unknown := sorted(set(map(str, notes or {})) - known):
+            raise UserError(f"{file}: no table has a row called {', '.join(unknown)}")
         return {str(row): " ".join(str(note).split()) for row, note in (notes or {}).items()}
 
 

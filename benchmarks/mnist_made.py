@@ -1,12 +1,18 @@
 """How the numbers of the MNIST page were made: the protocol, a training step's cost, one line per file."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
-from mnist_files import Measured, Results
+from mnist_files import HOLD_OUT, SIGMAS, TEST_IMAGES, TRAINING_IMAGES, Measured, Results
+from mnist_words import HOURS, NOT_MEASURED
+from paper_comparison import DASH, markdown_table
 
-from shieldwall.report.comparison import DASH, NOT_MEASURED, markdown_table
+from shieldwall import recipes
+from shieldwall.recipes import Recipe
 
+IMAGES = TRAINING_IMAGES - TRAINING_IMAGES // HOLD_OUT
+"""Those that a run is trained on."""
 PAPER_SECONDS = {"drt": 1.04, "smoothadv": 1.86, "drt-smoothadv": 2.52}
 """Per mini-batch of 256 on a GTX 1080 Ti, adx-subsec:mnist."""
 STEPS = {
@@ -20,34 +26,79 @@ def protocol(results: Results) -> str:
     ways: dict[str, list[str]] = defaultdict(list)
     for run in results.runs.values():
         ways[_way(run)].append(run.name)
-    if not ways:
-        return "No run is measured yet."
     if len(ways) == 1:
         return f"{next(iter(ways))}. The same for all {len(results.runs)} files."
     return "\n".join(f"- {way}: {', '.join(names)}" for way, names in ways.items())
 
 
 def efficiency(results: Results) -> str:
-    """Milliseconds of a training step, ours and the paper's, and either relative to DRT's."""
+    """Milliseconds of a training step, ours and the paper's, and either relative to DRT's, where measured."""
     measured = results.steps
-    ours: dict[str, float] = measured["milliseconds"] if measured else {}
+    if measured is None:
+        return ""
+    ours: dict[str, float] = measured["milliseconds"]
     lines = []
     for row, label in STEPS.items():
         theirs = PAPER_SECONDS.get(row)
+        if row in ours:
+            lines.append(
+                [
+                    label,
+                    f"{ours[row]:,.2f}",
+                    _ratio(ours[row], ours.get("drt")),
+                    DASH if theirs is None else f"{1000 * theirs:,.0f}",
+                    _ratio(theirs, PAPER_SECONDS["drt"]),
+                ]
+            )
+    head = ["", "ms per mini-batch", "relative to DRT", "paper, ms", "paper, relative to DRT"]
+    return (
+        f"{markdown_table(head, lines)}\n\nThe paper's: mini-batches of 256 on one GTX 1080 Ti. "
+        f"Ours: {measured['device']}, {measured['date']}, commit {_short(measured['commit'])}."
+    )
+
+
+def not_measured(results: Results) -> str:
+    """What is still to be measured, once: its cost, and the command for it."""
+    if not results.missing:
+        return ""
+    times = results.steps or {"milliseconds": {}}
+    lines = []
+    for row, sigmas in results.missing.items():
+        plans = [recipes.get(f"mnist-{row}-{sigma}") for sigma in sigmas]
+        steps = [_steps(plan) for plan in plans]
+        milliseconds = times["milliseconds"].get(row)
+        images = sum(plan.schedule.epochs for plan in plans) * IMAGES
+        hours = DASH if milliseconds is None else f"{images / 256 * milliseconds / 3_600_000:.1f}"
+        some = "" if len(sigmas) == len(SIGMAS) else f" --sigmas {','.join(map(str, sigmas))}"
         lines.append(
             [
-                label if row in ours else f"{label}: {NOT_MEASURED}",
-                _number(ours.get(row), 2),
-                _ratio(ours.get(row), ours.get("drt")),
-                _number(None if theirs is None else 1000 * theirs, 0),
-                _ratio(theirs, PAPER_SECONDS["drt"]),
+                row,
+                " / ".join(f"{sigma:g}" for sigma in sigmas),
+                _each([str(plan.schedule.epochs) for plan in plans]),
+                _each([str(plan.schedule.batch_size) for plan in plans]),
+                _each([f"{count:,}" for count in steps]),
+                *([hours] if times["milliseconds"] else []),
+                f"`python benchmarks/mnist.py {row}{some}`",
             ]
         )
-    head = ["", "ms per mini-batch", "relative to DRT", "paper, ms", "paper, relative to DRT"]
-    table = f"{markdown_table(head, lines)}\n\nThe paper's: mini-batches of 256 on one GTX 1080 Ti."
-    if measured is None:
-        return table
-    return f"{table} Ours: {measured['device']}, {measured['date']}, commit {_short(measured['commit'])}."
+    head = ["row", "sigma", "epochs", "batch", "steps of training"]
+    head += [f"hours of training, {times['device']}"] if times["milliseconds"] else []
+    plan = recipes.get(f"mnist-gaussian-{SIGMAS[0]}")
+    certified = plan.certification
+    passes = TEST_IMAGES // certified.every * (certified.n0 + certified.n) * plan.members
+    words = NOT_MEASURED.format(images=f"{IMAGES:,}", passes=f"{passes / 1e6:.0f}")
+    words += f"\n{HOURS}" if times["milliseconds"] else ""
+    return f"{words}\n\n{markdown_table([*head, 'command'], lines, align=':--')}"
+
+
+def _each(texts: Sequence[str]) -> str:
+    """One for each sigma, or one for all of them where it is the same."""
+    return " / ".join(texts if len(set(texts)) > 1 else texts[:1])
+
+
+def _steps(recipe: Recipe) -> int:
+    """Updates in the training of a run with held-out images."""
+    return recipe.schedule.epochs * -(-IMAGES // recipe.schedule.batch_size)
 
 
 def made(results: Results) -> str:
@@ -56,8 +107,6 @@ def made(results: Results) -> str:
         "file", "recipe", "rho_gd, rho_cm", "epochs", "lr", "from", "held out", "seed", "inputs", "n0 + n",
         "trained", "certified", "commit", "device", "weights",
     ]  # fmt: skip
-    if not results.runs:
-        return "No run is measured yet."
     return markdown_table(head, (_made(run) for run in results.runs.values()), align=":--")
 
 
@@ -109,10 +158,6 @@ def _of_stages(run: Measured, key: str) -> str:
 def _short(commit: Any) -> str:
     name, _, changed = str(commit).partition(" ")
     return f"{name[:7]} {changed}".strip()
-
-
-def _number(value: float | None, decimals: int) -> str:
-    return DASH if value is None else f"{value:,.{decimals}f}"
 
 
 def _ratio(value: float | None, base: float | None) -> str:

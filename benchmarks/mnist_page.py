@@ -7,7 +7,7 @@
     results/mnist/step-seconds.json  device, date, commit, and milliseconds by row of one training step
     results/mnist/notes.yaml         why a row differs from the paper, by ROW, or by ROW-SIGMA for one table
 
-A row without a file is shown as not yet measured, beside the paper's number.
+Rows without a file stand in a list of their own, with their cost and the command that measures them.
 """
 
 import argparse
@@ -16,15 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mnist_lines as lines
+import mnist_words as words
+from documents import with_block, write_or_check
 from mnist_files import ROWS, SIGMAS, Results
 from mnist_lines import Line
-from mnist_made import efficiency, made, protocol
-from mnist_words import PAGE, SUMMARY
-
-from shieldwall.errors import UserError
-from shieldwall.files import write_atomic
-from shieldwall.recipes import Recipe
-from shieldwall.report.comparison import (
+from mnist_made import efficiency, made, not_measured, protocol
+from paper_comparison import (
     DASH,
     Row,
     accuracy_table,
@@ -33,10 +30,12 @@ from shieldwall.report.comparison import (
     counted,
     markdown_table,
 )
+
+from shieldwall.errors import UserError
+from shieldwall.recipes import Recipe
 from shieldwall.results.metrics import average_certified_radius
 from shieldwall.results.paper import counterpart, envelope_counterpart
 
-BEGIN, END = "<!-- mnist:begin -->", "<!-- mnist:end -->"
 RADII = tuple(0.25 * k for k in range(11))
 SUMMARY_RADII = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
 BEST_PUBLISHED_ACR = ("0.933", "1.700", "1.831")
@@ -54,31 +53,58 @@ class Page:
         self.notes = results.notes
 
     def text(self) -> str:
+        """Its sections in their order: a note goes to the first table that takes it."""
         results = self.results
-        page = PAGE.format(
-            protocol=protocol(results),
-            each_sigma="\n\n".join(f"### Sigma {sigma:.2f}\n\n{self.at_sigma(sigma)}" for sigma in SIGMAS),
-            main=self.best(lines.MAIN),
-            acr=self.acr(),
-            terms=self.best(lines.TERMS),
-            members=self.best(lines.MEMBERS),
-            weights=self.best(lines.WEIGHTS),
-            diversity=self.best(lines.DIVERSITY),
-            others=self.best(lines.OTHERS),
-            after_smoothing=self.best(lines.AFTER_SMOOTHING),
-            other_rows="".join(f"\n### {row}\n\n{self.other(row)}\n" for row in results.other_rows),
-            every_acr=self.every_acr(),
-            efficiency=efficiency(results),
-            made=made(results),
+        if not results.runs:
+            return words.TITLE + "\n" + words.NOTHING + section("Not measured yet", not_measured(results))
+        ablations = [
+            ("DRT's two terms (the paper's Table 12)", lines.TERMS),
+            ("Members of DRT's ensembles (the paper's Table 14)", lines.MEMBERS),
+            ("Equal and tuned weights (the paper's Table 16)", lines.WEIGHTS),
+            ("Other ways to diverse ensembles (the paper's Table 18)", lines.DIVERSITY),
+        ]
+        return "".join(
+            [
+                f"{words.TITLE}\n{words.READING}{words.MISSING if results.missing else ''}",
+                section("Protocol", words.PROTOCOL.format(protocol=protocol(results))),
+                section("Each sigma", self.each_sigma(), words.EACH_SIGMA),
+                section("The best over sigma", self.best(lines.MAIN), words.BEST),
+                section("Average certified radius", self.acr(), words.ACR),
+                section(
+                    "Ablations",
+                    "".join(section(title, self.best(table), level=3) for title, table in ablations),
+                    words.ABLATIONS,
+                ),
+                section("Other methods", self.best(lines.OTHERS), words.OTHERS),
+                section("Beyond the paper", self.beyond()),
+                section("What a training step costs", efficiency(results)),
+                section("Not measured yet", not_measured(results)),
+                section("How each was made", made(results)),
+            ]
         )
-        if self.notes:
-            raise UserError(f"{results.folder}/notes.yaml: no table has a row called {', '.join(self.notes)}")
-        return page
+
+    def beyond(self) -> str:
+        rows = self.results.other_rows
+        return "".join(
+            [
+                section(
+                    "Ensembles after smoothing", self.best(lines.AFTER_SMOOTHING), words.AFTER_SMOOTHING, 3
+                ),
+                *(section(row, self.best(lines.beyond_the_paper(row)), level=3) for row in rows),
+                section("The ACR of every vote", self.every_acr(), level=3),
+            ]
+        )
+
+    def each_sigma(self) -> str:
+        return "".join(section(f"Sigma {sigma:.2f}", self.at_sigma(sigma), level=3) for sigma in SIGMAS)
 
     def at_sigma(self, sigma: float) -> str:
-        shown = [self.row_at(line, sigma) for line in lines.MAIN]
-        radii = sorted({radius for row in shown for radius in row.paper or ()})
-        return accuracy_table(shown, radii) + self.noted([f"{line.row}-{sigma}" for line in lines.MAIN])
+        measured = [line for line in lines.MAIN if self.results.log(line.row, sigma, line.vote) is not None]
+        if not measured:
+            return ""
+        rows = [self.row_at(line, sigma) for line in measured]
+        radii = sorted({radius for row in rows for radius in row.paper or ()})
+        return accuracy_table(rows, radii) + self.noted([f"{line.row}-{sigma}" for line in measured])
 
     def row_at(self, line: Line, sigma: float) -> Row:
         log = self.results.log(line.row, sigma, line.vote)
@@ -87,15 +113,25 @@ class Page:
         theirs = counterpart(recipe, line.vote)
         rho = _rho(recipe)
         label = line.label if rho is None else f"{line.label}, {_spoken(rho)}"
-        ours = () if log is None else (log,)
+        assert log is not None
         if theirs is None:
-            return Row(label, ours, None)
+            return Row(label, (log,), None)
         same = theirs.rho is None or theirs.rho == rho
-        return Row(label, ours, theirs.accuracy, "paper" if same else f"paper, {_spoken(theirs.rho)}")
+        return Row(label, (log,), theirs.accuracy, "paper" if same else f"paper, {_spoken(theirs.rho)}")
 
     def best(self, table: Sequence[Line]) -> str:
-        keys = [key for line in table for key in (line.row, *(f"{line.row}-{sigma}" for sigma in SIGMAS))]
-        return accuracy_table([self.best_row(line) for line in table], RADII) + self.noted(keys)
+        measured = self.measured(table)
+        if not measured:
+            return ""
+        keys = [key for line in measured for key in (line.row, *(f"{line.row}-{sigma}" for sigma in SIGMAS))]
+        return accuracy_table([self.best_row(line) for line in measured], RADII) + self.noted(keys)
+
+    def measured(self, table: Sequence[Line]) -> list[Line]:
+        """The rows that are measured at one sigma or more."""
+        logs = self.results.log
+        return [
+            line for line in table if any(logs(line.row, sigma, line.vote) is not None for sigma in SIGMAS)
+        ]
 
     def best_row(self, line: Line) -> Row:
         found = {sigma: self.results.log(line.row, sigma, line.vote) for sigma in SIGMAS}
@@ -112,13 +148,15 @@ class Page:
 
     def acr(self) -> str:
         head = ["", *(cell for sigma in SIGMAS for cell in (f"sigma {sigma:.2f}", "paper", "difference"))]
-        shown = [
+        rows = [
             [line.label, *(cell for sigma in SIGMAS for cell in self.acr_at(line, sigma))]
-            for line in lines.ACR
+            for line in self.measured(lines.ACR)
         ]
-        beyond = [cell.startswith("**") for row in shown for cell in row[3::3] if cell]
+        if not rows:
+            return ""
+        beyond = [cell.startswith("**") for row in rows for cell in row[3::3] if cell]
         best = [cell for acr in BEST_PUBLISHED_ACR for cell in ("", acr, "")]
-        return markdown_table(head, [*shown, ["Best published single model", *best]]) + counted(beyond)
+        return markdown_table(head, [*rows, ["Best published single model", *best]]) + counted(beyond)
 
     def acr_at(self, line: Line, sigma: float) -> list[str]:
         recipe = self.results.recipe(line.row, sigma)
@@ -126,20 +164,14 @@ class Page:
         log = self.results.log(line.row, sigma, line.vote)
         return acr_cells(log, None if theirs is None else theirs.acr)
 
-    def other(self, row: str) -> str:
-        return self.best(lines.beyond_the_paper(row))
-
     def every_acr(self) -> str:
-        if not self.results.runs:
-            return "No run is measured yet."
-        shown = []
+        rows = []
         for run in self.results.runs.values():
             logs = [run.log(vote) for vote in lines.VOTES]
-            cells = [
-                DASH if log is None else f"{average_certified_radius(log.certificates):.3f}" for log in logs
-            ]
-            shown.append([f"{run.row}, sigma {run.sigma:.2f}", *cells])
-        return markdown_table(["", *lines.VOTES.values()], shown)
+            radii = [None if log is None else average_certified_radius(log.certificates) for log in logs]
+            cells = [DASH if radius is None else f"{radius:.3f}" for radius in radii]
+            rows.append([f"{run.row}, sigma {run.sigma:.2f}", *cells])
+        return markdown_table(["", *lines.VOTES.values()], rows)
 
     def noted(self, keys: Sequence[str]) -> str:
         found = [key for key in dict.fromkeys(keys) if key in self.notes]
@@ -147,22 +179,32 @@ class Page:
 
     def summary(self) -> str:
         """The block of the README."""
+        wanted = len(ROWS) * len(SIGMAS)
+        done = wanted - sum(map(len, self.results.missing.values()))
+        measured = self.measured(lines.SUMMARY)
+        if not measured:
+            return words.NO_SUMMARY.format(count=wanted)
         head = ["", *(f"ACR, sigma {sigma:g}" for sigma in SIGMAS), *(f"r = {r:g}" for r in SUMMARY_RADII)]
-        shown = []
-        for line in lines.SUMMARY:
+        rows = []
+        for line in measured:
             row = self.best_row(line)
-            if not row.ours and row.paper is None:
-                continue
             pairs = [self.acr_at(line, sigma)[:2] for sigma in SIGMAS]
-            whole = row.ours and not row.missing
-            ours = [f"{100 * one:.1f}" for one in best_accuracy(row.ours, SUMMARY_RADII)] if whole else None
-            for k, radius in enumerate(SUMMARY_RADII):
-                pairs.append([ours[k] if ours else DASH, f"{row.paper[radius]:.1f}" if row.paper else DASH])
-            shown.append([line.label, *(" / ".join(pair) for pair in pairs)])
-        wanted = {(row, sigma) for row in ROWS for sigma in SIGMAS}
-        done = wanted & set(self.results.runs)
-        count = "" if done == wanted else f"{len(done)} of {len(wanted)} runs are measured so far.\n"
-        return SUMMARY.format(count=count, table=markdown_table(head, shown))
+            ours = [DASH] * len(SUMMARY_RADII)
+            if not row.missing:
+                ours = [f"{100 * share:.1f}" for share in best_accuracy(row.ours, SUMMARY_RADII)]
+            for radius, cell in zip(SUMMARY_RADII, ours, strict=True):
+                pairs.append([cell, f"{row.paper[radius]:.1f}" if row.paper else DASH])
+            rows.append([line.label, *(" / ".join(pair) for pair in pairs)])
+        count = "" if done == wanted else f"{done} of {wanted} runs are measured so far.\n"
+        return words.SUMMARY.format(count=count, table=markdown_table(head, rows))
+
+
+def section(title: str, body: str, words: str = "", level: int = 2) -> str:
+    """A heading, what is said of all of it, and its content; nothing where there is no content."""
+    if not body:
+        return ""
+    parts = [f"{'#' * level} {title}", *([words] if words else []), body.strip("\n")]
+    return "\n" + "\n\n".join(parts) + "\n"
 
 
 def _rho(recipe: Recipe) -> tuple[float, float] | None:
@@ -176,22 +218,13 @@ def _spoken(rho: tuple[float, float] | None) -> str:
     return "" if rho is None else f"rho {rho[0]:g}, {rho[1]:g}"
 
 
-def with_summary(readme: str, summary: str) -> str:
-    """The README with everything between the two markers replaced."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise UserError(f"README.md has no lines {BEGIN} and {END} to put the summary between")
-    return f"{before}{begin}\n{summary}{end}{after}"
-
-
 def rendered(root: Path) -> dict[Path, str]:
     """The two files as they should be."""
     results = Results(root / "results" / "mnist")
     readme = root / "README.md"
     return {
         root / "docs" / "results.md": Page(results).text(),
-        readme: with_summary(readme.read_text(encoding="utf-8"), Page(results).summary()),
+        readme: with_block(readme, "mnist", Page(results).summary()),
     }
 
 
@@ -201,20 +234,12 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1], help="the repository")
     options = parser.parse_args()
     try:
-        files = rendered(options.root)
+        pages = rendered(options.root)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    stale = [
-        path for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
-    for path in stale:
-        if options.check:
-            print(f"{path} is not what results/mnist gives; run python benchmarks/mnist_page.py")
-        else:
-            write_atomic(path, files[path].encode())
-            print(f"{path}: written")
-    return int(options.check and bool(stale))
+    stale = write_or_check(pages, check=options.check, command="python benchmarks/mnist_page.py")
+    return int(options.check and stale)
 
 
 if __name__ == "__main__":

@@ -18,14 +18,15 @@ from pathlib import Path
 import torch
 
 import shieldwall as sw
-from shieldwall import data, recipes
+from shieldwall import recipes
+from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
 from shieldwall.stages.common import held_out_part, load_members, noise_of, training_part
 from shieldwall.training.registry import build_objective
 
-OF_OBJECTIVE = ("warmup", "points", "design", "squared", "base.steps")
+OF_OBJECTIVE = ("warmup", "norm", "average", "cm_over", "points", "design", "base.steps")
 
 
 def recipe_of(run: Run, text: str, epochs: int, method: str) -> Recipe:
@@ -53,7 +54,7 @@ def main() -> None:
     options = parser.parse_args()
     device = resolve_device(options.device)
     run = Run(options.run)
-    dataset = data.load("mnist", options.data_dir)
+    dataset = datasets.load("mnist", options.data_dir)
     images = training_part(run.recipe, dataset).to(device)
     held_out = held_out_part(run.recipe, dataset).subset(range(options.images))
     radii = [run.recipe.sigma * k / 2 for k in range(6)]

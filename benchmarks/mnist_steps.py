@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+from mnist_files import ROWS
 from train_step import measure
 
 from shieldwall import recipes
 from shieldwall.results.environment import commit, device_name
 from shieldwall.stages.common import noise_of
 from shieldwall.training.registry import build_objective
-
-ROWS = ("gaussian", "drt", "smoothadv", "drt-smoothadv")
 
 
 def main() -> None:
@@ -35,9 +34,10 @@ def main() -> None:
     for row in ROWS:
         recipe = recipes.get(f"mnist-{row}-0.5")
         objective = build_objective(recipe.objective, noise_of(recipe))
-        found, _ = measure(recipe.model, recipe.members, objective, options.images, device)
-        milliseconds[row] = round(found, 2)
-        print(f"{row}: {found:.2f} ms", flush=True)
+        clip = recipe.schedule.clip
+        time, _ = measure(recipe.model, recipe.members, objective, options.images, device, clip)
+        milliseconds[row] = round(time, 2)
+        print(f"{row}: {time:.2f} ms", flush=True)
     made = {"device": device_name(device), "date": datetime.now(UTC).date().isoformat(), "commit": commit()}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({**made, "milliseconds": milliseconds}, indent=2) + "\n")

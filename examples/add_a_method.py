@@ -31,7 +31,7 @@ schedule = sw.Schedule(epochs=8, batch_size=64, lr=0.1, decay_every=6, decay=0.2
 methods: dict[str, sw.Objective] = {
     "cross-entropy": sw.GaussianAugmentation(noise),
     "Brier": Brier(noise),
-    "DRT around Brier": sw.DRT(Brier(noise), rho_gd=0.1, rho_cm=0.1),
+    "DRT around Brier": sw.DRT(Brier(noise), rho_gd=0.01, rho_cm=0.1),
 }
 for name, objective in methods.items():
     members = sw.build_members("digits-cnn", 3, len(digits.classes), digits.shape, seed=0)

@@ -10,6 +10,8 @@ import pytest
 
 import shieldwall as sw
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[1] / "docs"
 converted = run_path(str(DOCS / "_extensions/plain_docstrings.py"))["converted"]
 shortened = run_path(str(DOCS / "_extensions/short_signatures.py"))["shortened"]

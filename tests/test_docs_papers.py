@@ -13,7 +13,7 @@ from shieldwall.report.csv_table import COLUMNS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "papers.md").read_text()
-FILES = ("mnist.tex", "mnist.md", "mnist.csv", "mnist.pdf")
+FILES = ("digits.tex", "digits.md", "digits.csv", "digits.pdf")
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, bytes]]:
 
 
 def test_the_table_is_the_one_that_is_written(written: list[dict[str, bytes]]) -> None:
-    shown = re.search(r"<!-- mnist\.md -->\n(.*?)\n<!-- end -->", TEXT, re.DOTALL)
+    shown = re.search(r"<!-- digits\.md:begin -->\n(.*?)<!-- digits\.md:end -->", TEXT, re.DOTALL)
     assert shown
-    assert shown[1].strip() == written[0]["mnist.md"].decode().strip()
+    assert shown[1] == written[0]["digits.md"].decode()
 
 
 def test_the_files_are_the_same_bytes_again(written: list[dict[str, bytes]]) -> None:
@@ -45,14 +45,14 @@ def test_the_files_are_the_same_bytes_again(written: list[dict[str, bytes]]) -> 
 
 def test_the_label_is_the_one_that_the_page_refers_to(written: list[dict[str, bytes]]) -> None:
     (label,) = re.findall(r"\\ref\{([^}]+)\}", TEXT)
-    assert rf"\label{{{label}}}" in written[0]["mnist.tex"].decode()
+    assert rf"\label{{{label}}}" in written[0]["digits.tex"].decode()
 
 
 def test_every_column_is_explained_in_its_order(written: list[dict[str, bytes]]) -> None:
     section = TEXT.partition("## The columns of a CSV file")[2]
     explained = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)))
     assert explained == list(COLUMNS)
-    assert written[0]["mnist.csv"].decode().splitlines()[0].split(",") == explained
+    assert written[0]["digits.csv"].decode().splitlines()[0].split(",") == explained
 
 
 def test_every_option_that_makes_a_table_or_figure_is_explained() -> None:

@@ -6,13 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def printed(name: str, folder: Path) -> list[str]:
+def printed(name: str, folder: Path, *arguments: str) -> list[str]:
     """The lines of a program, run in an empty folder by a Python that takes warnings for errors."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / name],
+        [sys.executable, "-W", "error", EXAMPLES / name, *arguments],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -67,3 +71,16 @@ def test_before_and_after_smoothing(tmp_path: Path) -> None:
     assert list(radius) == ["member-1", "member-2", "member-3", "we", "mme", "eas"]
     assert radius["eas"] <= max(radius[f"member-{k}"] for k in (1, 2, 3))
     assert 0.4 < float(jointly.split()[-1]) < radius["we"]
+
+
+def test_paper_figures(tmp_path: Path) -> None:
+    *transfers, first, second = printed("paper_figures.py", tmp_path, "300")
+    for members, line in zip((3, 10, 20), transfers, strict=True):
+        assert line.split()[:2] == [str(members), "members:"]
+        mme, we = (float(share) for share in re.findall(r"([\d.]+)%", line))
+        assert 0 < mme < we < 50, "most instances have equal radii"
+    assert first == "scores in [0.2, 0.3]: MME has the larger radius from 39 members on"
+    assert second == "scores in [0.3, 0.4]: MME has the larger radius from 25 members on"
+    figures = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert set(figures) == {"transferability.png", "relation-ensemble-robustness-params.png"}
+    assert all(content.startswith(b"\x89PNG") for content in figures.values())

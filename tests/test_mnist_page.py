@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -19,6 +21,10 @@ ROOT = Path(__file__).parents[1]
 HEADER = "idx label predict radius correct n alpha noise bound vote"
 VOTES = ("member-1", "we", "mme", "eas", "we-sween", "we-grid")
 README = "Before.\n<!-- mnist:begin -->\nold\n<!-- mnist:end -->\nAfter.\n"
+ROWS = (
+    *("gaussian", "drt", "smoothadv", "drt-smoothadv", "drt-gd", "drt-cm", "adp", "gal"),
+    *("macer", "stability", "consistency", "drt-consistency"),
+)
 Write = Callable[..., None]
 
 
@@ -120,28 +126,30 @@ def test_the_files_of_the_repository_are_small() -> None:
     assert sum(file.stat().st_size for file in (ROOT / "results").rglob("*") if file.is_file()) < 20_000_000
 
 
-def test_with_no_file_every_row_is_not_yet_measured(root: Path, call: Callable[..., int]) -> None:
+def test_with_no_file_the_page_is_a_list_of_what_is_to_be_measured(
+    root: Path, call: Callable[..., int]
+) -> None:
+    """57,000 images are 223 mini-batches of 256: 90 epochs have 20,070 steps."""
     assert call("--root", str(root)) == 0
     text = (root / "docs" / "results.md").read_text()
-    first = section(text, "Sigma 0.25")
-    assert cells(first, "DRT + WE (Gaussian), rho 1, 1: not yet measured") == ["-"] * 4
-    assert cells(first, "WE (Gaussian): not yet measured", 1) == ["99.2", "98.4", "96.9", "93.7"]
-    before_acr, _, rest = text.partition("## 3. ")
-    tables = (before_acr + rest.partition("## 4. ")[2]).splitlines()
-    others = ("| &nbsp; paper", "| :--", "|  |")
-    rows = [line for line in tables if line.startswith("|") and not line.startswith(others)]
-    assert len(rows) > 80
-    assert all("not yet measured" in row for row in rows)
-    assert cells(section(text, "3. Average certified radius"), "DRT + MME (SmoothAdv)")[:3] == [
-        "-",
-        "0.929",
-        "",
+    assert re.findall("^#+ (.*)", text, re.MULTILINE) == [
+        "MNIST: measured, beside the paper",
+        "Not measured yet",
     ]
+    todo = section(text, "Not measured yet")
+    assert cells(todo, "gaussian") == [
+        *("0.25 / 0.5 / 1", "90", "256", "20,070", "`python benchmarks/mnist.py gaussian`")
+    ]
+    schedule = recipes.get("mnist-drt-0.5").schedule
+    steps = schedule.epochs * math.ceil(57_000 / schedule.batch_size)
+    assert cells(todo, "drt")[1:4] == [str(schedule.epochs), str(schedule.batch_size), f"{steps:,}"]
+    assert todo.count("`python benchmarks/mnist.py ") == len(ROWS)
+    assert "300\nmillion forward passes" in todo
     summary = (root / "README.md").read_text()
-    assert summary.startswith("Before.\n<!-- mnist:begin -->\nMNIST")
-    assert summary.endswith("|\n<!-- mnist:end -->\nAfter.\n")
-    assert "0 of 36 runs are measured so far." in summary
-    assert cells(summary, "WE (Gaussian)")[0] == "- / 0.915"
+    assert summary.startswith("Before.\n<!-- mnist:begin -->\nThe paper's MNIST tables")
+    assert "none of the 36 runs is done" in summary
+    assert summary.endswith("\n<!-- mnist:end -->\nAfter.\n")
+    assert "| - |" not in text + summary
 
 
 def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int]) -> None:
@@ -153,7 +161,8 @@ def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int
     write("gaussian-0.25", others={0.8: 992}, member_1={0.8: 980})
     write("gaussian-0.5", others={0.8: 500, 1.6: 490})
     write("gaussian-1.0", others={0.8: 610, 2.1: 350})
-    write("drt-0.5", "objective.rho_gd=7", others={0.8: 990})
+    drt = ("objective.rho_gd=7", "objective.rho_cm=5", "schedule.epochs=60", "schedule.lr=0.01")
+    write("drt-0.5", *drt, others={0.8: 990})
     write("gaussian-5-0.5", others={0.7: 1_000})
     (root / "results/mnist/notes.yaml").write_text("gaussian: Because\n  of this.\ndrt-0.5: And that.\n")
     steps = {
@@ -176,9 +185,8 @@ def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int
     assert cells(second, "DRT + WE (Gaussian), rho 7, 5") == ["99.0"] * 4 + ["0.0"] * 4
     assert "| &nbsp; paper, rho 80, 5 | 98.4 |" in second
     assert "*drt-0.5*: And that." in second
-    assert cells(second, "WE (SmoothAdv): not yet measured", 1)[-1] == "67.9"
 
-    best = section(text, "2. The best over sigma")
+    best = section(text, "The best over sigma")
     assert cells(best, "WE (Gaussian)") == [*["99.2"] * 4, *["49.0"] * 3, *["35.0"] * 2, "0.0", "0.0"]
     assert cells(best, "WE (Gaussian)", 1)[6:9] == ["70.4", "49.0", "35.2"]
     assert cells(best, "WE (Gaussian)", 2)[6:9] == ["**-21.4**", "**-14.0**", "-0.2"]
@@ -186,7 +194,7 @@ def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int
     assert "*gaussian*: Because of this." in best
     assert text.count("Because of this.") == 1
 
-    acr = section(text, "3. Average certified radius")
+    acr = section(text, "Average certified radius")
     ours = cells(acr, "WE (Gaussian)")
     assert ours == [
         "0.794",
@@ -204,8 +212,7 @@ def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int
     assert cells(section(text, "gaussian-5"), "gaussian-5: WE: sigma 0.25 and 1 not yet measured")[3] == "0.0"
     assert "paper" not in section(text, "gaussian-5")
     assert cells(text, "gaussian-5, sigma 0.50") == ["0.700"] * 6
-    assert cells(section(text, "7. What a training step costs"), "Gaussian") == ["4.00", "0.50", "-", "-"]
-    assert cells(text, "SmoothAdv: not yet measured") == ["-", "-", "1,860", "1.79"]
+    assert cells(section(text, "What a training step costs"), "Gaussian") == ["4.00", "0.50", "-", "-"]
     assert "Ours: H200, 2026-11-16, commit ccccccc." in text
     assert section(text, "Protocol").startswith(
         "\nEvery 10th test image (1,000), n0 = 100, n = 100,000, alpha = 0.001, one-sided bound, L2 radii, "
@@ -225,6 +232,36 @@ def test_measured_rows_by_hand(root: Path, write: Write, call: Callable[..., int
     assert cells(summary, "DRT + WE (Gaussian)")[1:4] == ["0.792 / 1.637", "- / 1.745", "- / 99.5"]
     assert "4 of 36 runs" in summary
     assert "(docs/results.md)" in summary
+
+    todo = section(text, "Not measured yet")
+    assert "| gaussian |" not in todo
+    epochs = [recipes.get(f"mnist-drt-{sigma}").schedule.epochs for sigma in (0.25, 1.0)]
+    hours = f"{sum(epochs) * 57_000 / 256 * 8 / 3_600_000:.1f}"
+    assert "| hours of training, H200 |" in todo
+    assert cells(todo, "drt")[0] == "0.25 / 1"
+    assert cells(todo, "drt")[-2:] == [hours, "`python benchmarks/mnist.py drt --sigmas 0.25,1.0`"]
+    assert cells(todo, "smoothadv")[-2] == "-"
+    for page in (text.partition("## Not measured yet")[0], summary):
+        assert "SmoothAdv" not in page
+        assert "MACER (" not in page
+        assert not re.search(r"^\|[^|]*\|( - \|)+$", page, re.MULTILINE)
+    assert "Other ways" in text  # DRT is in it; ADP and GAL are not
+    assert "GAL" not in section(text, "Other ways to diverse ensembles (the paper's Table 18)")
+
+
+def test_when_all_is_measured_no_list_is_left(root: Path, page: ModuleType) -> None:
+    results = page.Results(root)
+    results.__dict__["runs"] = {(row, sigma): None for row in ROWS for sigma in (0.25, 0.5, 1.0)}
+    assert page.not_measured(results) == ""
+
+
+def test_notes_wait_for_their_rows(root: Path, write: Write, call: Callable[..., int]) -> None:
+    (root / "results/mnist/notes.yaml").write_text("gaussian: Because.\ndrt: Later.\n")
+    write("gaussian-0.5", others={0.8: 500})
+    assert call("--root", str(root)) == 0
+    text = (root / "docs" / "results.md").read_text()
+    assert text.count("Because.") == 1
+    assert "Later." not in text
 
 
 def test_files_that_were_certified_in_other_ways_are_named(
@@ -251,7 +288,7 @@ def test_check_writes_nothing_and_sees_every_change(
     write("gaussian-0.5", others={0.8: 900})
     capsys.readouterr()
     assert call("--root", str(root), "--check") == 1
-    assert capsys.readouterr().out.count("is not what results/mnist gives") == 2
+    assert capsys.readouterr().out.count("is out of date; run python benchmarks/mnist_page.py") == 2
     call("--root", str(root))
     (root / "README.md").write_text(
         (root / "README.md").read_text().replace("0.720 / 1.585", "1.720 / 1.585")

@@ -44,7 +44,7 @@ def test_no_cell_of_what_was_measured_is_empty() -> None:
 
 def test_every_record_of_a_benchmark_is_linked() -> None:
     records = {str(path.relative_to(ROOT)) for path in (ROOT / "benchmarks" / "results").glob("*.md")}
-    assert len(records) > 5
+    assert len(records) > 3
     assert records - set(re.findall(r"\]\(([^)]+)\)", TEXT)) == set()
 
 

@@ -1,11 +1,11 @@
 """The public names, each with its home. `__init__.py` loads them from here on first use."""
 
-from shieldwall.data import Split as Split
-from shieldwall.data import load as _load_data
+from shieldwall.data.datasets import dataset_spec as dataset_spec
+from shieldwall.data.datasets import load as _load_data
+from shieldwall.data.splits import Split as Split
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble as MaxMarginEnsemble
 from shieldwall.ensembles.ensemble import WeightedEnsemble as WeightedEnsemble
 from shieldwall.ensembles.votes import Vote as Vote
-from shieldwall.ensembles.weights import cache_confidences as cache_confidences
 from shieldwall.ensembles.weights import grid_search_weights as grid_search_weights
 from shieldwall.ensembles.weights import sween_weights as sween_weights
 from shieldwall.errors import UserError as UserError
@@ -23,6 +23,7 @@ from shieldwall.smoothing.certify import Predictions as Predictions
 from shieldwall.smoothing.certify import certify as certify
 from shieldwall.smoothing.certify import certify_members as certify_members
 from shieldwall.smoothing.certify import predict as predict
+from shieldwall.smoothing.confidences import noisy_confidences as noisy_confidences
 from shieldwall.smoothing.eas import eas_from_counts as eas_from_counts
 from shieldwall.training.adp import ADP as ADP
 from shieldwall.training.consistency import Consistency as Consistency

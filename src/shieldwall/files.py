@@ -39,6 +39,13 @@ def write_atomic(path: Path, content: bytes) -> None:
             part.unlink(missing_ok=True)
 
 
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file that a user named, in one step; its folder is made."""
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, content)
+
+
 def save_tensors(
     path: Path, tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None
 ) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from shieldwall import data, pretrained
+from shieldwall.data import datasets
 from shieldwall.errors import UserError, describe
 from shieldwall.results.run import Run
+from shieldwall.runs.pretrained import packaged_run
 from shieldwall.stages.common import classifier_of, trained_members
 
 
@@ -19,7 +20,7 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
     with the noise that its members were trained with.
     """
     run = _run(what)
-    shape, classes = data.outline(run.recipe.data)
+    shape, classes = datasets.dataset_spec(run.recipe.data)
     return classifier_of(vote, trained_members(run, len(classes), shape, torch.device("cpu"))).eval()
 
 
@@ -30,4 +31,4 @@ def _run(what: str | Path) -> Run:
         return Run(what)
     if isinstance(what, Path) or "/" in what:
         raise UserError(f"{what} is not a run folder: it does not exist")
-    return Run(pretrained.folder(what))
+    return Run(packaged_run(what))

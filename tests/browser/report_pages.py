@@ -8,14 +8,15 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from shieldwall import data, recipes
+from shieldwall import recipes
+from shieldwall.data import datasets
 from shieldwall.report.page import write_page
 from shieldwall.results.record import read_logs
 
 METHODS, SIGMAS, VOTES = ("gaussian", "drt"), ("0.25", "0.5"), ("member-1", "we", "mme")
 INPUTS, N = 40, 1000
 COLUMNS = "idx label predict radius correct time counts n0 n alpha bound noise norm precision seed vote"
-LABELS = data.load("digits").test.labels[:INPUTS].tolist()
+LABELS = datasets.load("digits").test.labels[:INPUTS].tolist()
 ROWS = "#table tr[data-curve]"
 
 Answers = list[tuple[int, int, float]]

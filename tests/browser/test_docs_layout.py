@@ -8,6 +8,8 @@ import pytest
 from browser_tools import console_errors, on_a_phone, overflows
 from selenium.webdriver import Chrome
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 CUT = """
 return [...document.querySelectorAll(arguments[0])]

@@ -26,7 +26,7 @@ from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
-from shieldwall import data
+from shieldwall.data import datasets
 from shieldwall.report.page import write_page
 from shieldwall.results.record import read_logs
 
@@ -176,7 +176,7 @@ def test_a_card_shows_the_picture_the_classes_the_radius_and_the_votes(opened: C
     assert facts[:4] == ["4", str(label), f"{predict}, wrong", f"{np.floor(1e4 * radius) / 1e4:.4f}"]
     assert facts[4].split() == [f"{label}:", str(N - 4), f"{predict}:", "4"]
     pixels = opened.execute_script(PIXELS, card.find_element(By.CSS_SELECTOR, ".picture"))
-    image = np.rint(255 * data.load("digits").test.images([4])[0, 0].numpy())
+    image = np.rint(255 * datasets.load("digits").test.images([4])[0, 0].numpy())
     assert np.array_equal(np.array(pixels).reshape(8, 8), image)
 
 

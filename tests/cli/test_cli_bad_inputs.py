@@ -13,8 +13,8 @@ from PIL import Image
     [
         ([], "nothing to predict: give image files, or test inputs with --index"),
         (["--index", ","], "nothing to predict"),
-        (["--index", "360"], "no test input 360: they go from 0 to 359"),
-        (["--index", "0,-1"], "no test input -1: they go from 0 to 359"),
+        (["--index", "360"], "no test input 360; they are numbered from 0 to 359"),
+        (["--index", "0,-1"], "no test input -1; they are numbered from 0 to 359"),
         (["--index", "a,b"], "--index takes whole numbers such as 0,7,12; given: 'a,b'"),
         (["--index", "1.5"], "--index takes whole numbers"),
         (["--index", "0", "--vote", "wee"], "no vote called 'wee'; did you mean 'we'?"),

@@ -7,7 +7,7 @@ import pytest
 from cli_tools import COUNTS, VOTES, rows
 from scipy.stats import beta, norm
 
-from shieldwall import data
+from shieldwall.data import datasets
 
 SIGMA, N0, N, ALPHA = 0.25, 100, 1_000, 0.001
 BEFORE_SMOOTHING = [vote for vote in VOTES if vote != "eas"]
@@ -41,7 +41,7 @@ def test_the_header_starts_with_the_fields_own_columns(vote: str, finished: Path
 def test_every_twelfth_test_input_is_there_with_its_label(lines: list[dict[str, str]]):
     indices = [int(line["idx"]) for line in lines]
     assert indices == list(range(0, 360, 12))
-    assert [int(line["label"]) for line in lines] == data.load("digits").test.labels[indices].tolist()
+    assert [int(line["label"]) for line in lines] == datasets.load("digits").test.labels[indices].tolist()
 
 
 def test_counts_add_up_to_the_draws(lines: list[dict[str, str]]):

@@ -27,6 +27,8 @@ from torch.distributed.run import parse_args
 from shieldwall import UserError, cli
 from shieldwall.stages.shards import Shard
 
+pytestmark = pytest.mark.slow
+
 RADII = ["--radii", "0.25,0.5"]
 
 

@@ -11,6 +11,8 @@ import pytest
 from cli_tools import VOTES, Outcome, Shieldwall, finish, process, refused, rows, snapshot, timeless
 from safetensors.torch import load_file
 
+pytestmark = pytest.mark.slow
+
 
 def limited(size: int, *command: str | Path) -> Outcome:
     """The command in a process that can write no file larger than `size`."""

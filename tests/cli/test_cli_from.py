@@ -9,7 +9,7 @@ from cli_tools import Shieldwall, refused, snapshot
 
 from shieldwall.files import load_tensors
 
-DRT = ("--set", "objective.name=drt", "--set", "objective.rho_gd=0.2", "--set", "objective.rho_cm=0.5")
+DRT = ("--set", "objective.name=drt", "--set", "objective.rho_gd=0.01", "--set", "objective.rho_cm=0.2")
 
 
 def test_drt_starts_from_trained_members(shieldwall: Shieldwall, trained: Path, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_run_without_weights_is_refused(shieldwall: Shieldwall, trained: Path,
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([*DRT, "--set", "members=1"], "at least two; given: 1"),
+        ([*DRT, "--set", "members=1"], "at least 2 members; given: 1"),
         ([*DRT, "--set", "objective.rho_gd=-1"], "rho_gd must be a number that is not negative; given: -1"),
         ([*DRT, "--set", "objective.base={name: adp}"], "DRT cannot wrap ADP"),
         ([*DRT, "--set", "objective.base={name: drt}"], "misses"),

@@ -76,6 +76,7 @@ def test_a_terminal_gets_a_bar():
     assert "the note" in out.getvalue()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_says_how_to_go_on(shieldwall: Shieldwall, trained: Path, finished: Path):
     with process("-m", "shieldwall", "certify", trained) as started:
         wait_until(lambda: line_count(trained / "certificates/mme.tsv") > 2, started)

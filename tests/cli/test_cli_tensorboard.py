@@ -101,6 +101,7 @@ def test_resuming_neither_loses_nor_doubles_a_point(
     assert_as_logged(folder, 3)
 
 
+@pytest.mark.slow
 def test_a_kill_loses_no_point(shieldwall: Shieldwall, tmp_path: Path):
     command = ["train", "smoke", "--set", "schedule.epochs=5", "--tensorboard", "--out"]
     folder = tmp_path / "run"
@@ -177,6 +178,7 @@ def test_a_missing_package_is_told_before_training(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line(shieldwall: Shieldwall, run: Path):
     """A limit on the size of files stands for it."""
 

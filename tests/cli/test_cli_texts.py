@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from shieldwall import cli, recipes
 
-VERBS = ["train", "certify", "predict", "strategies", "report", "theory", "data", "recipes", "demo"]
+VERBS = ["train", "certify", "tune-weights", "predict", "report", "theory", "data", "recipes", "demo"]
 
 
 def test_help_names_every_verb():
@@ -25,13 +25,27 @@ def test_the_version(shieldwall: Shieldwall):
     assert (shown.code, shown.out) == (0, f"shieldwall {metadata.version('shieldwall')}\n")
 
 
+@pytest.mark.parametrize("option", ["--help", "-h"])
 @pytest.mark.parametrize(
     "verb", [*([verb] for verb in VERBS), ["data", "list"], ["data", "fetch"], ["theory", "diagnose"]]
 )
-def test_every_verb_has_help(verb: list[str]):
-    result = CliRunner().invoke(cli.app, [*verb, "--help"])
+def test_every_verb_has_help(verb: list[str], option: str):
+    result = CliRunner().invoke(cli.app, [*verb, option])
     assert result.exit_code == 0
     assert f" {' '.join(verb)} [OPTIONS]" in result.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete_verbs(shell: str):
+    """What the scripts of `--install-completion` ask the command."""
+    asked = {"_SHIELDWALL_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "shieldwall ce"}
+    if shell == "bash":
+        asked |= {"COMP_WORDS": "shieldwall ce", "COMP_CWORD": "1"}
+    else:
+        asked |= {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    answer = CliRunner().invoke(cli.app, [], env=asked, prog_name="shieldwall")
+    assert "certify" in answer.output
+    assert "train" not in answer.output
 
 
 def test_the_recipes_are_listed(shieldwall: Shieldwall):
@@ -52,7 +66,8 @@ def test_the_recipes_are_listed(shieldwall: Shieldwall):
 def test_recipes_are_listed_by_a_part_of_their_name(shieldwall: Shieldwall):
     listed = shieldwall("recipes", "macer").out.splitlines()
     assert [line.split()[0] for line in listed if line.strip()] == [
-        *("recipe", "digits-macer", "mnist-macer", "fashion-mnist-macer", "cifar10-macer", "imagenet-macer")
+        *("recipe", "digits-macer", "mnist-macer", "mnist-short-macer"),
+        *("fashion-mnist-macer", "cifar10-macer", "imagenet-macer"),
     ]
     assert "cifar10" not in shieldwall("recipes", "imagenet").out
 

@@ -1,7 +1,8 @@
 """The theory on a trained run: what is printed and written, against the library called by hand."""
 
 import shutil
-from functools import partial
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +11,17 @@ import torch
 from cli_tools import Outcome, Shieldwall, refused, rows, snapshot
 from typer.testing import CliRunner
 
-from shieldwall import cli, data
+from shieldwall import cli
+from shieldwall.data import datasets
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.run import Run
+from shieldwall.smoothing.confidences import noisy_confidences
 from shieldwall.stages.common import load_members
 from shieldwall.stages.diagnose import diagnose_run
-from shieldwall.theory import simulate
 from shieldwall.theory.conditions import eri_mme, eri_single, eri_weighted
-from shieldwall.theory.members import first_order, smoothed_eri, smoothed_first_order
-from shieldwall.theory.proxies import noisy_confidences, proxies
-from shieldwall.theory.transfer import transferability
+from shieldwall.theory.first_order import first_order, smoothed_eri, smoothed_first_order
+from shieldwall.theory.strategies import VERDICTS, pair_wins
+from shieldwall.theory.transferability import attack_transfer, proxies
 
 OPTIONS = ["--every", "12", "--draws", "60"]
 FIGURES = {"eri.png", "we-or-mme.png", "roc.png"}
@@ -49,7 +51,7 @@ def diagnosed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 def members_and_inputs(run: Path, indices: list[int]):
-    dataset, cpu = data.load("digits"), torch.device("cpu")
+    dataset, cpu = datasets.load("digits"), torch.device("cpu")
     x, y = dataset.test.images(indices), dataset.test.labels[indices]
     return load_members(Run(run), dataset, cpu), x, y
 
@@ -90,15 +92,45 @@ def test_indicators_are_those_of_the_members(diagnosed: tuple[Path, Outcome]):
     assert float(found["we_soft_eri_error"][3]) == pytest.approx(estimate.error[0, worst], abs=1e-4)
 
 
+def confidences_at(run: Path, index: int):
+    """What `--draws 60` draws around one input: confidences (N, 300, K), and its class."""
+    members, x, y = members_and_inputs(run, [index])
+    drawn = noisy_confidences(
+        members, x, Gaussian(0.25), copies=300, stream="proxies", indices=[index], dtype=torch.float64
+    )
+    return drawn[:, 0], int(y)
+
+
 def test_proxies_are_those_of_the_members(diagnosed: tuple[Path, Outcome]):
     run, _ = diagnosed
     found = columns(run)
-    index = int(found["idx"][2])
-    members, x, y = members_and_inputs(run, [index])
-    drawn = noisy_confidences(members, x[0], Gaussian(0.25), draws=300, index=index)
-    expected = proxies(drawn, int(y))
+    expected = proxies(*confidences_at(run, int(found["idx"][2])))
     for name in ("lambda_1", "lambda_2", "mu", "s", "s_f", "threshold", "x"):
         assert float(found[name][2]) == pytest.approx(getattr(expected, name), rel=1e-4), name
+
+
+def test_pairs_are_those_of_the_members(diagnosed: tuple[Path, Outcome]):
+    run, done = diagnosed
+    found = columns(run)
+    pairs = [pair_wins(*confidences_at(run, int(index))) for index in found["idx"]]
+    for name, values in (
+        ("p_1", [pair.p_a for pair in pairs]),
+        ("p_2", [pair.p_b for pair in pairs]),
+        ("p_ab_1-2", [pair.p_ab for pair in pairs]),
+        ("p_1-2", [pair.p for pair in pairs]),
+    ):
+        np.testing.assert_array_equal(numbers(found[name]), values)
+    verdicts = [pair.verdict for pair in pairs]
+    assert len(set(verdicts)) > 1
+    lines = done.out.splitlines()
+    heading = next(
+        k for k, line in enumerate(lines) if line.split()[:6] == ["pair", "p_a", "p_b", "p_ab", "p", "EBS"]
+    )
+    cells = lines[heading + 2].split()
+    assert cells[0] == "1-2"
+    assert cells[3] == f"{np.mean(numbers(found['p_ab_1-2'])):.3f}"
+    assert cells[4] == f"{np.nanmean(numbers(found['p_1-2'])):.3f}"
+    assert cells[5:] == [str(verdicts.count(verdict)) for verdict in VERDICTS]
 
 
 def test_what_is_shown(diagnosed: tuple[Path, Outcome]):
@@ -109,24 +141,26 @@ def test_what_is_shown(diagnosed: tuple[Path, Outcome]):
     assert lines[0].startswith("diagnosing at 30 inputs")
     assert max(len(line) for line in lines if str(run) not in line) <= 80
     text = done.out
-    assert "ERI = slope - margin / r at r = 0.25, means over 30 inputs" in text
+    assert "unsmoothed members: ERI = slope - margin / r, r = 0.25; means over 30 inputs" in text
     we = next(line.split() for line in lines if line.startswith("WE "))
     assert we[4] == f"{np.mean(numbers(found['we_plain_eri'])):.3f}"
     members, x, y = members_and_inputs(run, [int(cell) for cell in found["idx"]])
-    transfer = transferability(members, x, y, epsilon=0.5)
+    transfer = attack_transfer(members, x, y, epsilon=0.5)
     attacked = [line.split() for line in lines if line.startswith("member ") and " of 30" in line]
     assert [int(cells[2]) for cells in attacked] == np.diag(transfer.fooled).tolist()
     assert attacked[0][5] == f"{100 * transfer.rates[0, 1]:.0f}"
-    larger = next(line.split() for line in lines if line.startswith("larger certified radius"))
-    assert larger[3:] == [str(found["larger"].count(name)) for name in ("we", "mme", "equal")]
-    said = next(line.split() for line in lines if line.startswith("the corollary says"))
+    measured = next(line.split() for line in lines if line.startswith("measured "))
+    assert measured[1:] == [str(found["measured_winner"].count(name)) for name in ("we", "mme", "equal")]
+    predicted = next(line.split() for line in lines if line.startswith("the corollary predicts"))
     x_values = np.array(numbers(found["x"]))
-    assert said[3:] == [
+    assert predicted[3:] == [
         str(int(n)) for n in ((x_values <= 0).sum(), (x_values > 0).sum(), np.isnan(x_values).sum())
     ]
-    favoured = "MME" if (x_values > 0).sum() > (x_values <= 0).sum() else "WE"
-    assert f"recommended by the theory: {favoured}. lambda_1/lambda_2 = " in text
-    assert "measured: mean certified radius around the truth: WE " in text
+    around_truth = [
+        float(radius) if label == truth else 0.0
+        for radius, label, truth in zip(found["we_radius"], found["we_predict"], found["truth"], strict=True)
+    ]
+    assert f"mean certified radius around the true class: WE {np.mean(around_truth):.3f}, MME " in text
 
 
 def test_figures_and_numbers_are_written(diagnosed: tuple[Path, Outcome]):
@@ -137,7 +171,7 @@ def test_figures_and_numbers_are_written(diagnosed: tuple[Path, Outcome]):
     assert ("roc.png" in written) == ("area under the ROC curve" in done.out)
     for name in written - {"diagnosis.tsv"}:
         assert (run / "theory" / name).read_bytes().startswith(b"\x89PNG")
-    assert f"in full: {run / 'theory/diagnosis.tsv'}" in done.out
+    assert f"all numbers: {run / 'theory/diagnosis.tsv'}" in done.out
     assert '"diagnose"' in (run / "environment.json").read_text()
 
 
@@ -153,50 +187,10 @@ def test_three_members_the_same_numbers_again(tmp_path: Path, shieldwall: Shield
     found = columns(Path("three"))
     assert found["idx"] == ["0", "1", "2"]
     assert set(found["mme_soft_eri"]) == {"nan"}  # no more than two members have one
-    assert all(float(cell) >= 0 for cell in found["mme_soft_sure"])
+    assert all(float(cell) >= 0 for cell in found["mme_soft_certified_radius"])
     assert "attacks of length 0.3" in first.out
-    assert {"cosine_1-2", "cosine_1-3", "soft_cosine_2-3"} <= set(found)
+    assert {"cosine_1-2", "cosine_1-3", "soft_cosine_2-3", "p_3", "p_ab_1-3", "p_2-3"} <= set(found)
     assert diagnose_run("three", limit=2, draws=30, n=50).r == 0.25
-
-
-def test_an_input_is_explained(shieldwall: Shieldwall, trained: Path):
-    before = snapshot(trained)
-    options = ["--draws", "200", "--radius", "0.05"]
-    done = shieldwall("theory", "explain", trained, "--index", "24", *options)
-    assert done.code == 0
-    lines = [line.rstrip() for line in done.out.splitlines()]
-    assert max(map(len, lines)) <= 80
-    assert lines[0].startswith("test input 24, class ")
-    assert lines[0].endswith("sigma 0.25, r = 0.05")
-    we = [line.split() for line in lines if line.startswith("WE  ")]
-    margin, slope, eri = map(float, we[0][2:5])
-    assert eri == pytest.approx(slope - margin / 0.05, abs=0.02)
-    sharp = float(we[1][2])
-    if sharp - 2 * float(we[1][3]) >= 0.05:
-        assert "is sure to be robust within 0.05." in done.out
-    assert sharp == pytest.approx(radius(margin, slope, 2 / np.sqrt(2 * np.pi * np.e) / 0.25**2), abs=2e-3)
-    assert float(we[1][1]) == pytest.approx(radius(margin, slope, 2 / 0.25**2), abs=2e-3)
-    for question in ("robust? ", "why? ", "WE or MME? "):
-        assert any(line.startswith(question) for line in lines)
-    assert {name: content for name, content in snapshot(trained).items() if name != ".lock"} == {
-        name: content for name, content in before.items() if name != ".lock"
-    }
-
-
-def radius(margin: float, slope: float, beta: float) -> float:
-    """The positive root of beta r^2 + slope r = margin; the rival that decides is the strongest by far."""
-    return float((-slope + np.sqrt(slope**2 + 4 * beta * margin)) / (2 * beta))
-
-
-def test_the_papers_figures_are_drawn(shieldwall: Shieldwall, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        simulate, "transferability", partial(simulate.transferability, instances=5, n=1_000, members=(3, 4))
-    )
-    done = shieldwall("theory", "figures", "--out", "drawn", "--seed", "3")
-    assert done.code == 0
-    names = ["relation-ensemble-robustness-params", "transferability"]
-    assert sorted(path.name for path in Path("drawn").iterdir()) == [f"{name}.png" for name in names]
-    assert done.out.splitlines() == [f"fig:{name}: drawn/{name}.png" for name in names]
 
 
 def test_mistakes(shieldwall: Shieldwall, trained: Path, tmp_path: Path):
@@ -207,7 +201,6 @@ def test_mistakes(shieldwall: Shieldwall, trained: Path, tmp_path: Path):
     refused(shieldwall("theory", "diagnose", trained, "--draws", "10"), "3 groups; given: 10 draws")
     refused(shieldwall("theory", "diagnose", trained, "--limit", "0"), "at least 1; given: 0")
     refused(shieldwall("theory", "diagnose", trained, "--n", "5"), "n = 5 ")
-    refused(shieldwall("theory", "explain", trained, "--index", "360"), "no test input 360", "0 to 359")
     assert set(snapshot(trained)) - set(before) <= {".lock"}
     with Run(trained).lock():
         refused(shieldwall("theory", "diagnose", trained, "--limit", "1"), "another process")
@@ -216,11 +209,19 @@ def test_mistakes(shieldwall: Shieldwall, trained: Path, tmp_path: Path):
     recipe.write_text(text.replace("noise: gaussian", "noise: laplace"))
     refused(shieldwall("theory", "diagnose", trained), "Gaussian noise", "laplace")
     recipe.write_text(text.replace("members: 2", "members: 1"))
-    refused(shieldwall("theory", "explain", trained, "--index", "0"), "two members or more", "has 1")
+    refused(shieldwall("theory", "diagnose", trained), "two members or more", "has 1")
 
 
-@pytest.mark.parametrize("verb", ["diagnose", "explain", "figures"])
-def test_every_verb_has_help(verb: str):
-    result = CliRunner().invoke(cli.app, ["theory", verb, "--help"])
+def test_the_verb_has_help():
+    result = CliRunner().invoke(cli.app, ["theory", "diagnose", "--help"])
     assert result.exit_code == 0
-    assert f" theory {verb} [OPTIONS]" in result.output
+    assert " theory diagnose [OPTIONS]" in result.output
+
+
+def test_stages_and_theory_do_not_see_the_report():
+    code = """
+import sys, shieldwall.stages.diagnose
+print(*(name for name in sys.modules if name.startswith('shieldwall.report')))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

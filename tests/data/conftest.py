@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import HTTPSHandler
 
 import pytest
-from file_server import FileServer
+from file_server import FileServer, Plaintext
+
+from shieldwall.data import files
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +20,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """A server that the package's own opener reaches, with every handler of its own but encryption."""
+    handlers = [Plaintext if handler is HTTPSHandler else handler for handler in files.HANDLERS]
+    monkeypatch.setattr(files, "HANDLERS", handlers)
     monkeypatch.setenv("no_proxy", "*")
     with FileServer() as running:
         yield running

@@ -1,20 +1,31 @@
-"""A file server on 127.0.0.1 that notes what was asked of it and can misbehave."""
+"""A file server on 127.0.0.1 that notes what was asked of it and can misbehave.
 
+It answers to https addresses; `Plaintext` leaves out TLS, which tests of a client's logic do not need.
+"""
+
+import http.client
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from urllib import request
+
+
+class Plaintext(request.HTTPSHandler):
+    """Answers for https addresses in place of the handler that encrypts."""
+
+    def https_open(self, req: request.Request) -> http.client.HTTPResponse:
+        return self.do_open(http.client.HTTPConnection, req)
 
 
 @dataclass
 class FileServer:
     files: dict[str, bytes] = field(default_factory=dict)
-    ranges: bool = True
-    shift: int = 0  # how many bytes beside the asked one a range starts
+    redirects: dict[str, str] = field(default_factory=dict)  # a file's name to another address
     drops: list[int] = field(default_factory=list)  # bytes sent before hanging up, one for each request
     errors: list[int] = field(default_factory=list)  # statuses answered first, one for each request
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
-    sent: list[int] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
     def __enter__(self) -> "FileServer":
         state = self
@@ -38,28 +49,24 @@ class FileServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/"
+        return f"https://127.0.0.1:{self._server.server_port}/"
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        name, asked = handler.path.lstrip("/"), handler.headers.get("Range")
-        self.asked.append((name, asked))
+        name = handler.path.lstrip("/")
+        self.asked.append(name)
         if self.errors:
             return handler.send_error(self.errors.pop(0))
+        if name in self.redirects:
+            handler.send_response(302)
+            handler.send_header("Location", self.redirects[name])
+            handler.send_header("Content-Length", "0")
+            return handler.end_headers()
         if name not in self.files:
             return handler.send_error(404)
-        content, start = self.files[name], 0
-        if asked and self.ranges:
-            start = int(asked.removeprefix("bytes=").removesuffix("-")) + self.shift
-            if start >= len(content):
-                return handler.send_error(416)
-            handler.send_response(206)
-            handler.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        else:
-            handler.send_response(200)
-        body = content[start:]
-        handler.send_header("Content-Length", str(len(body)))
+        content = self.files[name]
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
-        body = body[: self.drops.pop(0)] if self.drops else body
-        self.sent.append(len(body))
-        handler.wfile.write(body)
+        with suppress(ConnectionError):  # a client may have read enough
+            handler.wfile.write(content[: self.drops.pop(0)] if self.drops else content)
         return None

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 import shieldwall as sw
-from shieldwall.data.checks import check_split
+from shieldwall.data.splits import check_split
 from shieldwall.errors import UserError
 
 GOOD = (torch.zeros(3, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 9, 4]))
@@ -72,8 +72,8 @@ LAST = torch.tensor([2])
         (PIXELS.bool(), LABELS, "given: bool"),
         (PIXELS.float(), LABELS, r"must lie in \[0, 1\]; given: \[0, 253\]; divide pixels by 255"),
         (UNIT - 0.5, LABELS, r"given: \[-0.5, 0.492157\]"),
-        (UNIT / 0, LABELS, "images contain NaN, image 0 is the first of them"),
-        (UNIT.index_fill(0, LAST, torch.nan), LABELS, "NaN, image 2 is the first"),
+        (UNIT / 0, LABELS, "images contain NaN, first in image 0; repair or remove"),
+        (UNIT.index_fill(0, LAST, torch.nan), LABELS, "NaN, first in image 2"),
         (UNIT.index_fill(0, LAST, torch.inf), LABELS, r"given: \[0, inf\]"),
         (PIXELS, [2, 0, 7], r"labels must be a torch tensor \(M,\); given: list"),
         (PIXELS, LABELS[:2], r"one for each of 3 images; given shape: \(2,\)"),

@@ -1,5 +1,6 @@
 """`load` and `status`, from name to data set."""
 
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import torch
 from sklearn.datasets import load_digits
 from tiny_sets import write_cifar_binary, write_mnist
 
-from shieldwall.data import NAMES, load, outline, status
-from shieldwall.data.augment import crop_and_flip
+from shieldwall import data
+from shieldwall.data.datasets import NAMES, dataset_spec, load, status
+from shieldwall.data.splits import Dataset, crop_and_flip
 from shieldwall.errors import UserError
 from shieldwall.seeds import generator
 
@@ -45,15 +47,23 @@ def test_cifar_is_loaded_as_written_and_only_its_training_batches_are_augmented(
     assert torch.equal(x, data.test.images(torch.randperm(4, generator=generator("cpu", 3))))
 
 
-def test_digits_are_built_in_and_split_by_index():
+def test_digits_are_those_of_scikit_learn_split_by_index():
     data = load("digits")
     original = load_digits()
     assert (data.shape, len(data.train), len(data.test)) == ((1, 8, 8), 1437, 360)
     x = torch.cat([data.train.images(range(1437)), data.test.images(range(360))])
-    assert x.max() == 1
     order = np.concatenate([np.flatnonzero(np.arange(1797) % 5), np.arange(0, 1797, 5)])
-    assert np.abs(x[:, 0].numpy() - original.images[order] / 16).max() <= 0.5001 / 255
+    assert x.max() == 1
+    assert np.array_equal((x[:, 0] * 255).round().numpy(), np.rint(original.images[order] * 255 / 16))
     assert torch.cat([data.train.labels, data.test.labels]).tolist() == original.target[order].tolist()
+
+
+def test_the_packaged_digits_carry_their_licence():
+    folder = resources.files("shieldwall.data")
+    note = (folder / "digits.txt").read_text()
+    assert "CC BY 4.0" in note
+    with resources.as_file(folder / "digits.npz") as path, np.load(path) as archive:
+        assert archive["licence"].item() == note
 
 
 def test_imagenet_is_listed_and_not_decoded(tmp_path: Path):
@@ -64,6 +74,7 @@ def test_imagenet_is_listed_and_not_decoded(tmp_path: Path):
     data = load("imagenet", tmp_path)
     assert (data.classes, data.shape) == (("n01", "n02"), (3, 224, 224))
     assert data.test.labels.tolist() == [0, 1]
+    assert data.test.images([]).shape[1:] == data.shape
     with pytest.raises(UserError, match=r"imagenet/val/n02/a\.JPEG cannot be read as an image"):
         data.test.images([1])
 
@@ -82,17 +93,17 @@ def test_an_unknown_name_is_named_with_the_nearest():
         load("cifar")
 
 
-def test_an_outline_is_that_of_the_set_and_needs_no_files(tmp_path: Path):
+def test_a_spec_is_that_of_the_set_and_needs_no_files(tmp_path: Path):
     write_mnist(tmp_path / "mnist")
     write_mnist(tmp_path / "fashion-mnist")
     write_cifar_binary(tmp_path / "cifar-10-batches-bin")
     for name in ("digits", "mnist", "fashion-mnist", "cifar10"):
         data = load(name, tmp_path)
-        assert outline(name) == (data.shape, data.classes)
-    assert (outline("imagenet").shape, len(outline("imagenet").classes)) == ((3, 224, 224), 1000)
-    assert all(outline(name).shape for name in NAMES)
+        assert dataset_spec(name) == (data.shape, data.classes)
+    assert (dataset_spec("imagenet").shape, len(dataset_spec("imagenet").classes)) == ((3, 224, 224), 1000)
+    assert all(dataset_spec(name).shape for name in NAMES)
     with pytest.raises(UserError, match="no data set called 'minst'; did you mean 'mnist'"):
-        outline("minst")
+        dataset_spec("minst")
 
 
 def test_status_says_where_each_set_lies(tmp_path: Path):
@@ -114,3 +125,12 @@ def test_status_says_where_each_set_lies(tmp_path: Path):
 def test_status_refuses_a_folder_that_does_not_exist(tmp_path: Path):
     with pytest.raises(UserError, match="does not exist"):
         status(tmp_path / "absent")
+
+
+def test_the_names_of_the_last_release_answer_with_a_hint():
+    with pytest.warns(DeprecationWarning, match=r"^shieldwall\.data\.outline is now sw\.dataset_spec$"):
+        shape, classes = data.outline("digits")
+    assert (shape, len(classes)) == ((1, 8, 8), 10)
+    with pytest.warns(DeprecationWarning, match=r"is now shieldwall\.data\.splits\.Dataset$"):
+        assert data.Dataset is Dataset
+    assert not hasattr(data, "outlines")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tiny_sets import write_cifar_binary, write_mnist
 
-from shieldwall.data.locate import locate, roots
+from shieldwall.data.datasets import locate, roots
 from shieldwall.errors import UserError
 
 
@@ -62,19 +62,20 @@ def test_idx_sets_are_found_in_both_layouts(tmp_path: Path, name: str, below: st
     assert found.members == {member: tmp_path / below / (member + suffix) for member in held}
 
 
-@pytest.mark.parametrize(
-    "below",
-    [f"{above}cifar-10-batches-{kind}" for above in ("", "cifar10/") for kind in ("bin", "py")],
-)
-def test_cifar_is_found_in_its_four_places(tmp_path: Path, below: str):
+@pytest.mark.parametrize("below", ["cifar-10-batches-bin", "cifar10/cifar-10-batches-bin"])
+def test_cifar_is_found_in_both_places(tmp_path: Path, below: str):
     folder = tmp_path / below
-    for name in write_cifar_binary(folder):
-        if below.endswith("py"):
-            (folder / f"{name}.bin").rename(folder / name)
-    found = locate("cifar10", tmp_path)
-    assert found.folder == folder
-    assert list(found.members) == [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-    assert all(path.parent == folder and path.is_file() for path in found.members.values())
+    write_cifar_binary(folder)
+    location = locate("cifar10", tmp_path)
+    assert location.folder == folder
+    assert list(location.members) == [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+    assert all(path.parent == folder and path.is_file() for path in location.members.values())
+
+
+def test_the_python_version_of_cifar_is_said_not_to_be_read(tmp_path: Path):
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    with pytest.raises(UserError, match=r"not found; .*the python version is not read"):
+        locate("cifar10", tmp_path)
 
 
 def test_a_missing_set_is_said_in_one_line_with_every_place(places: list[Path]):

@@ -4,10 +4,9 @@ import os
 
 import pytest
 
-from shieldwall.data import Dataset, load
-from shieldwall.data.download import has_md5
-from shieldwall.data.fetch import SOURCES
-from shieldwall.data.locate import locate
+from shieldwall.data.datasets import KNOWN, load, locate
+from shieldwall.data.files import has_sha256
+from shieldwall.data.splits import Dataset
 from shieldwall.errors import UserError
 
 FOLDER = os.environ.get("SHIELDWALL_DATA")
@@ -51,10 +50,12 @@ def test_the_real_set_is_what_was_published(name: str):
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
-def test_the_real_files_have_the_published_checksums(name: str):
+def test_the_real_files_have_the_published_lengths_and_checksums(name: str):
     real(name)
     folder = locate(name, FOLDER).folder
-    packed = {file: md5 for file, md5 in SOURCES[name].md5.items() if (folder / file).exists()}
+    packed = {file: known for file, known in KNOWN[name].files.items() if (folder / file).exists()}
     if not packed:
         pytest.skip(f"{name} is there only unpacked")
-    assert [file for file, md5 in packed.items() if not has_md5(folder / file, md5)] == []
+    for file, (size, sha256) in packed.items():
+        assert (folder / file).stat().st_size == size
+        assert has_sha256(folder / file, sha256)

@@ -53,19 +53,3 @@ def write_cifar_binary(folder: Path, seed: int = 0) -> dict[str, tuple[np.ndarra
     for name, batch in arrays.items():
         (folder / f"{name}.bin").write_bytes(cifar_binary(*batch))
     return arrays
-
-
-def python2_pickle(pixels: np.ndarray, labels: list[int]) -> bytes:
-    """A batch opcode by opcode as Python 2 and its numpy wrote the official files."""
-    size = pixels.nbytes
-    return b"".join(
-        [
-            b"\x80\x02}(U\x0bbatch_labelU\x15training batch 1 of 5U\x06labels](",
-            *(b"K" + bytes([label]) for label in labels),
-            b"eU\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01",
-            *(b"M" + struct.pack("<H", side) for side in pixels.shape),
-            b"\x86cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89",
-            b"T" + struct.pack("<I", size) + pixels.tobytes(),
-            b"tbu.",
-        ]
-    )

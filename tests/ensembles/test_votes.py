@@ -103,7 +103,7 @@ def test_single_votes_are_the_members_own() -> None:
     assert single(table, 1).equal(table[1])
 
 
-@pytest.mark.parametrize("name", ["member-0", "member-3", "member-01", "WE", "vote"])
+@pytest.mark.parametrize("name", ["member-0", "member-3", "member-01", "WE", "vote", "mme-1-2", "agree-1-2"])
 def test_unknown_votes_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="no vote called"):
         vote_by_name(name, 2)

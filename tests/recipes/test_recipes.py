@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shieldwall import UserError, data, recipes
+from shieldwall import UserError, recipes
+from shieldwall.data import datasets
 from shieldwall.models.registry import factory
 from shieldwall.noise.distributions import Gaussian, Laplace, Uniform
 from shieldwall.stages.common import noise_of
@@ -15,7 +16,7 @@ from shieldwall.training.registry import build_objective
 @pytest.mark.parametrize("name", recipes.FAMILIES)
 def test_every_recipe_names_what_exists_and_reads_back(name: str, tmp_path: Path) -> None:
     for recipe in [recipes.get(name), *(recipes.get(f"{name}-{s}") for s in recipes.FAMILIES[name].sigmas)]:
-        assert recipe.data in data.NAMES
+        assert recipe.data in datasets.NAMES
         assert callable(factory(recipe.model))
         assert build_objective(recipe.objective, Gaussian(recipe.sigma))
         path = tmp_path / f"{recipe.name}.yaml"

@@ -14,16 +14,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
+from shown import as_rows, draw, plot, styles
 from worked_log import changed
 
 from shieldwall.errors import UserError
-from shieldwall.report import curve, plot_certified_accuracy
-from shieldwall.report.bands import band
-from shieldwall.report.legends import legend_place
-from shieldwall.report.plots import draw
-from shieldwall.report.rows import Row, as_rows
-from shieldwall.report.styles import styles
+from shieldwall.report.plots import _legend_place, band
+from shieldwall.results.metrics import curve
 from shieldwall.results.record import Log
+from shieldwall.results.rows import Row
 
 KINDS = ("png", "pdf", "svg")
 
@@ -40,7 +38,7 @@ def title(figure: Figure) -> str:
 def test_same_bytes_each_time_and_no_global_state(tmp_path: Path, worked: Log) -> None:
     before = dict(mpl.rcParams)
     for folder in ("a", "b"):
-        plot_certified_accuracy(family(worked, "r"), [tmp_path / folder / f"f.{kind}" for kind in KINDS])
+        plot(family(worked, "r"), [tmp_path / folder / f"f.{kind}" for kind in KINDS])
     for name, magic in (("f.png", b"\x89PNG"), ("f.pdf", b"%PDF"), ("f.svg", b"<?xml")):
         content = (tmp_path / "a" / name).read_bytes()
         assert content.startswith(magic)
@@ -51,7 +49,7 @@ def test_same_bytes_each_time_and_no_global_state(tmp_path: Path, worked: Log) -
 
 
 def test_pdf_text_is_truetype(tmp_path: Path, worked: Log) -> None:
-    plot_certified_accuracy([worked], tmp_path / "f.pdf")
+    plot([worked], [tmp_path / "f.pdf"])
     content = (tmp_path / "f.pdf").read_bytes()
     assert b"/FontFile2" in content
     assert b"/Type3" not in content
@@ -60,29 +58,32 @@ def test_pdf_text_is_truetype(tmp_path: Path, worked: Log) -> None:
 def test_the_same_pdf_at_another_time(tmp_path: Path, worked: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, epoch in (("a.pdf", "1000000000"), ("b.pdf", "1500000000")):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
-        plot_certified_accuracy([worked], tmp_path / name)
+        plot([worked], [tmp_path / name])
     assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_same_bytes_from_another_process(tmp_path: Path, worked: Log) -> None:
     """Another process has other hashes, and here another date."""
     code = (
-        "import sys; from shieldwall.report.plots import plot_certified_accuracy; "
-        "from shieldwall.results.record import read_logs; "
-        "plot_certified_accuracy(read_logs([sys.argv[1]]), sys.argv[2:], intervals=True)"
+        "import sys; from pathlib import Path; from shieldwall.results.record import read_logs; "
+        "from shown import plot; plot(read_logs([sys.argv[1]]), map(Path, sys.argv[2:]), intervals=True)"
     )
     ours, theirs = ([str(tmp_path / who / f"f.{kind}") for kind in KINDS] for who in ("ours", "theirs"))
-    plot_certified_accuracy([worked], ours, intervals=True)
+    plot([worked], map(Path, ours), intervals=True)
     environment = {**os.environ, "PYTHONHASHSEED": "1", "SOURCE_DATE_EPOCH": "1000000000"}
     subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "worked.tsv"), *theirs], env=environment, check=True
+        [sys.executable, "-c", code, str(tmp_path / "worked.tsv"), *theirs],
+        env=environment,
+        check=True,
+        cwd=Path(__file__).parent,
     )
     for one, other in zip(ours, theirs, strict=True):
         assert Path(one).read_bytes() == Path(other).read_bytes()
 
 
 def test_svg_text_is_text(tmp_path: Path, worked: Log) -> None:
-    plot_certified_accuracy([changed(worked, title="digits <WE>")], tmp_path / "f.svg")
+    plot([changed(worked, title="digits <WE>")], [tmp_path / "f.svg"])
     drawn = ElementTree.parse(tmp_path / "f.svg").iter("{http://www.w3.org/2000/svg}text")
     said = ["".join(one.itertext()) for one in drawn]
     assert {"digits <WE>", "radius (L2)", "certified accuracy"} <= set(said)
@@ -155,7 +156,7 @@ def test_a_long_legend_fits_the_figure(worked: Log) -> None:
 def test_a_full_disk_leaves_the_old_figure(
     tmp_path: Path, worked: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plot_certified_accuracy([worked], tmp_path / "f.png")
+    plot([worked], [tmp_path / "f.png"])
     before = (tmp_path / "f.png").read_bytes()
 
     def refuse(_: int) -> None:
@@ -163,7 +164,7 @@ def test_a_full_disk_leaves_the_old_figure(
 
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(UserError, match=r"f\.png: the disk is full"):
-        plot_certified_accuracy(family(worked, "r"), tmp_path / "f.png")
+        plot(family(worked, "r"), [tmp_path / "f.png"])
     assert (tmp_path / "f.png").read_bytes() == before
     assert [item.name for item in tmp_path.iterdir() if "part" in item.name] == []
 
@@ -171,7 +172,7 @@ def test_a_full_disk_leaves_the_old_figure(
 def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path, worked: Log) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"cannot write .*f\.png: "):
-        plot_certified_accuracy([worked], tmp_path / "file" / "f.png")
+        plot([worked], [tmp_path / "file" / "f.png"])
 
 
 @pytest.mark.parametrize(
@@ -184,12 +185,12 @@ def test_the_axis_says_the_norm(worked: Log, norm: str, label: str) -> None:
 def test_different_norms_are_refused(tmp_path: Path, worked: Log) -> None:
     other = changed(worked, title="other", norm="l1")
     with pytest.raises(UserError, match="worked has L2 radii, other has L1 radii"):
-        plot_certified_accuracy([worked, other], tmp_path / "f.png")
+        plot([worked, other], [tmp_path / "f.png"])
     assert not (tmp_path / "f.png").exists()
 
 
 def test_one_path_and_any_case(tmp_path: Path, worked: Log) -> None:
-    plot_certified_accuracy([worked], str(tmp_path / "f.PNG"))
+    plot([worked], [tmp_path / "f.PNG"])
     assert (tmp_path / "f.PNG").read_bytes().startswith(b"\x89PNG")
 
 
@@ -264,11 +265,11 @@ def description(path: Path) -> str:
 def test_the_file_says_how_it_was_made(tmp_path: Path, worked: Log) -> None:
     said = "certified accuracy in %, by L2 radius; 6 inputs, n = 1,000, alpha = 0.001, sigma = 0.25"
     paths = [tmp_path / f"f.{kind}" for kind in KINDS]
-    plot_certified_accuracy([worked], paths)
+    plot([worked], paths)
     assert description(paths[0]) == said
     assert f"/Subject ({said})".encode() in paths[1].read_bytes()
     assert f"<dc:description>{said}</dc:description>" in paths[2].read_text()
-    plot_certified_accuracy([worked], paths[0], intervals=True)
+    plot([worked], paths[:1], intervals=True)
     assert description(paths[0]).startswith(f"{said}; bands: the 95% interval over inputs")
 
 
@@ -278,13 +279,13 @@ def test_the_file_says_how_it_was_made(tmp_path: Path, worked: Log) -> None:
 )
 def test_the_legend_takes_a_free_corner(worked: Log, radii: list[float], place: str) -> None:
     log = changed(worked, indices=np.arange(4), radii=np.array(radii), labels=np.zeros(4), truth=np.zeros(4))
-    assert legend_place([log], ["WE"] * 5, 1.0, 1.0)["loc"] == place
-    assert "bbox_to_anchor" in legend_place([log], ["WE"] * 40, 1.0, 1.0)
+    assert _legend_place(as_rows([log]), ["WE"] * 5, 1.0, 1.0)["loc"] == place
+    assert "bbox_to_anchor" in _legend_place(as_rows([log]), ["WE"] * 40, 1.0, 1.0)
 
 
 def test_nothing_certified_still_draws(tmp_path: Path, worked: Log) -> None:
     nothing = changed(worked, correct=np.zeros(6, dtype=bool), radii=np.zeros(6))
-    plot_certified_accuracy([nothing], tmp_path / "f.png")
+    plot([nothing], [tmp_path / "f.png"])
     assert (tmp_path / "f.png").is_file()
 
 
@@ -293,10 +294,10 @@ def test_other_suffixes_are_refused_before_anything_is_written(
     tmp_path: Path, worked: Log, name: str
 ) -> None:
     with pytest.raises(UserError, match=f"{name}: a figure is written as .png, .pdf or .svg"):
-        plot_certified_accuracy([worked], [tmp_path / "f.png", tmp_path / name])
+        plot([worked], [tmp_path / "f.png", tmp_path / name])
     assert not (tmp_path / "f.png").exists()
 
 
 def test_no_logs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no logs"):
-        plot_certified_accuracy([], tmp_path / "f.png")
+        plot([], [tmp_path / "f.png"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shieldwall.report.intervals import LEVEL, deviation, of_mean, of_mean_of_runs, of_proportion, of_runs
+from shieldwall.results.intervals import LEVEL, deviation, of_mean, of_mean_of_runs, of_proportion, of_runs
 
 
 @pytest.mark.parametrize("n", [1, 7, 360, 10_000])

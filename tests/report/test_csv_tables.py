@@ -6,15 +6,14 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from shown import as_csv, averaged, write_table
 from worked_log import WORKED, changed
 
 from shieldwall.errors import UserError
-from shieldwall.report.csv_table import COLUMNS, as_csv
-from shieldwall.report.envelopes import envelopes
-from shieldwall.report.intervals import of_proportion
-from shieldwall.report.seeds import average_over_seeds
-from shieldwall.report.table_files import write_table
+from shieldwall.report.csv_table import COLUMNS
+from shieldwall.results.intervals import of_proportion
 from shieldwall.results.record import Log, read_logs
+from shieldwall.results.rows import envelope_rows
 
 Write = Callable[..., Path]
 
@@ -57,7 +56,7 @@ def test_what_is_shown_as_one_is_there_once(tmp_path: Path, write_run: Write) ->
             lines = WORKED if seed else [(0, 0, 0, "0.75"), *WORKED[1:]]
             folder = tmp_path / f"{sigma}-{seed}"
             write_run(folder, f"digits-{sigma}", ["we"], lines, sigma=sigma, seed=seed)
-    rows = average_over_seeds(read_logs(sorted(tmp_path.iterdir())))
+    rows = averaged(read_logs(sorted(tmp_path.iterdir())))
     lines = read(as_csv(rows, [0.75]))
     assert [line["kind"] for line in lines] == ["seeds"] * 4
     seeds = lines[1]
@@ -69,7 +68,7 @@ def test_what_is_shown_as_one_is_there_once(tmp_path: Path, write_run: Write) ->
     assert float(seeds["certified_accuracy"]) == pytest.approx(3 / 12)
     assert float(seeds["deviation"]) == pytest.approx(1 / 6 / 2**0.5)
 
-    best = read(as_csv(envelopes(rows), [0.75]))
+    best = read(as_csv(envelope_rows(rows), [0.75]))
     assert [line["kind"] for line in best] == ["envelope"] * 2
     assert (best[-1]["sigma"], best[-1]["sigmas"]) == ("", "0.25 0.5")
     assert best[-1]["interval"] == "clopper-pearson and student-t all sigmas at once"
@@ -79,7 +78,7 @@ def test_what_is_shown_as_one_is_there_once(tmp_path: Path, write_run: Write) ->
 def test_a_row_beside_an_envelope_keeps_sigma_a_number(tmp_path: Path, write_run: Write) -> None:
     for name, sigma in (("digits-0.25", 0.25), ("digits-0.5", 0.5), ("letters-0.5", 0.5)):
         write_run(tmp_path / name, name, ["we"], sigma=sigma)
-    lines = read(as_csv(envelopes(average_over_seeds(read_logs(sorted(tmp_path.iterdir())))), [0.5]))
+    lines = read(as_csv(envelope_rows(averaged(read_logs(sorted(tmp_path.iterdir())))), [0.5]))
     assert [(line["kind"], line["run"], line["sigma"], line["sigmas"]) for line in lines[::2]] == [
         ("envelope", "digits", "", "0.25 0.5"),
         ("log", "letters-0.5", "0.5", "0.5"),

@@ -7,20 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shown import as_markdown, as_one, as_rows, averaged
 from worked_log import CERTIFIED_OTHERWISE, WORKED, changed
 
 from shieldwall.errors import UserError
-from shieldwall.report import as_markdown
-from shieldwall.report.envelopes import envelopes, over_sigma
-from shieldwall.report.estimates import accuracy, accuracy_interval, average_radius, steps
-from shieldwall.report.intervals import of_proportion
 from shieldwall.report.page.entries import entries
 from shieldwall.report.page.envelope import envelopes as page_envelopes
-from shieldwall.report.rows import Row, as_one, as_rows
-from shieldwall.report.seeds import average_over_seeds
 from shieldwall.results.certificates import Certificates
+from shieldwall.results.intervals import accuracy, accuracy_interval, average_radius, of_proportion, steps
 from shieldwall.results.metrics import curve
 from shieldwall.results.record import Log, read_logs
+from shieldwall.results.rows import Row, envelope_rows, sigma_groups
 
 Write = Callable[..., Path]
 FAR = [(0, 0, 0, "1.5"), (1, 1, 1, "0.75"), (2, 2, 0, "0.1"), *WORKED[3:5], (5, 5, 0, "0.2")]
@@ -36,7 +33,7 @@ def two_sigmas(tmp_path: Path, write_run: Write) -> list[Row]:
 
 def test_by_hand(two_sigmas: list[Row]) -> None:
     """Worked: 4, 3, 2, 1 of 6 up to 0.1, 0.25, 0.5, 1.05. Far: 2 up to 0.75, 1 up to 1.5."""
-    row, other = envelopes(two_sigmas)
+    row, other = envelope_rows(two_sigmas)
     assert (row.title, row.run, other.title) == ("mnist-gaussian WE", "mnist-gaussian", "mnist-gaussian MME")
     at = [0.0, 0.25, 0.3, 0.75, 1.0, 1.5, 1.6]
     assert accuracy(row, at).tolist() == [4 / 6, 3 / 6, 2 / 6, 2 / 6, 1 / 6, 1 / 6, 0]
@@ -44,7 +41,7 @@ def test_by_hand(two_sigmas: list[Row]) -> None:
 
 
 def test_its_table(two_sigmas: list[Row]) -> None:
-    assert as_markdown(envelopes(two_sigmas), [0.3]) == (
+    assert as_markdown(envelope_rows(two_sigmas), [0.3]) == (
         "certified accuracy in %, by L2 radius\n\n"
         "|  | clean 0.00 | 0.30 | inputs |\n| :-- | --: | --: | --: |\n"
         "| mnist-gaussian WE | 66.7 | 33.3 | 6 |\n| mnist-gaussian MME | 66.7 | 33.3 | 6 |\n\n"
@@ -52,13 +49,13 @@ def test_its_table(two_sigmas: list[Row]) -> None:
         "best sigma: at each radius the best of sigma 0.25, 0.5, chosen on these inputs; "
         "no one classifier has them all\n"
     )
-    said = as_markdown(envelopes(two_sigmas), [0.3], intervals=True)
+    said = as_markdown(envelope_rows(two_sigmas), [0.3], intervals=True)
     assert said.endswith("Student's t), for all sigmas at once (Bonferroni)\n")
 
 
 def test_a_method_with_one_sigma_stays(tmp_path: Path, two_sigmas: list[Row], write_run: Write) -> None:
     write_run(tmp_path / "c", "mnist-macer-0.5", ["we"], sigma=0.5, objective={"name": "macer"})
-    rows = envelopes([*as_rows(read_logs([tmp_path / "c"])), *two_sigmas])
+    rows = envelope_rows([*as_rows(read_logs([tmp_path / "c"])), *two_sigmas])
     assert [(row.title, row.is_envelope) for row in rows] == [
         ("mnist-macer-0.5 WE", False),
         ("mnist-gaussian WE", True),
@@ -76,7 +73,7 @@ def test_the_weights_of_a_method_may_change_with_sigma_but_not_vanish(
         objective = {"name": "drt", "base": {"name": "gaussian"}, "rho_gd": rho_gd, "rho_cm": 0.5}
         write_run(tmp_path / folder, f"mnist-drt-{sigma}", ["we"], sigma=sigma, objective=objective)
     logs = read_logs([tmp_path / folder for folder in "abc"])
-    rows = envelopes(as_rows(logs))
+    rows = envelope_rows(as_rows(logs))
     assert [(row.title, len(row.by_sigma)) for row in rows] == [("mnist-drt WE", 2), ("mnist-drt-1.0 WE", 1)]
     (on_page,) = page_envelopes(entries(logs))
     assert on_page.sigmas == ["0.25", "0.5"]
@@ -100,7 +97,7 @@ def test_what_differs_by_more_than_sigma_has_no_envelope(
     write_run(tmp_path / "b", **{"name": "mnist-gaussian-0.5", "votes": ["we"], "sigma": 0.5, **other})
     logs = read_logs([tmp_path / "a", tmp_path / "b"])
     assert {log.certificates.sigma for log in logs} > {0.25}
-    assert over_sigma(as_rows(logs)) == page_envelopes(entries(logs)) == []
+    assert sigma_groups(as_rows(logs)) == page_envelopes(entries(logs)) == []
 
 
 def test_two_runs_at_one_sigma_have_no_envelope(tmp_path: Path, write_run: Write) -> None:
@@ -110,8 +107,8 @@ def test_two_runs_at_one_sigma_have_no_envelope(tmp_path: Path, write_run: Write
             tmp_path / folder, f"mnist-gaussian-{sigma}", ["we"], sigma=sigma, schedule={"epochs": epochs}
         )
     logs = read_logs([tmp_path / folder for folder in "abc"])
-    assert over_sigma(as_rows(logs)) == page_envelopes(entries(logs)) == []
-    assert len(over_sigma(as_rows(logs[1:]))) == len(page_envelopes(entries(logs[1:]))) == 1
+    assert sigma_groups(as_rows(logs)) == page_envelopes(entries(logs)) == []
+    assert len(sigma_groups(as_rows(logs[1:]))) == len(page_envelopes(entries(logs[1:]))) == 1
 
 
 def test_a_page_has_one_for_each_seed(tmp_path: Path, write_run: Write) -> None:
@@ -129,12 +126,12 @@ def test_logs_of_other_tools_have_none(tmp_path: Path, write_ours: Write) -> Non
         write_ours(tmp_path / f"gaussian-{sigma}.tsv", noise=f"gaussian({sigma})") for sigma in (0.25, 0.5)
     ]
     logs = read_logs(files)
-    assert over_sigma(as_rows(logs)) == page_envelopes(entries(logs)) == []
+    assert sigma_groups(as_rows(logs)) == page_envelopes(entries(logs)) == []
 
 
 def test_nothing_to_take_together(two_sigmas: list[Row]) -> None:
-    with pytest.raises(UserError, match="no envelope to draw: it takes runs of one method at two sigmas"):
-        envelopes(two_sigmas[:2])
+    with pytest.raises(UserError, match="--envelope needs one method at two or more sigmas"):
+        envelope_rows(two_sigmas[:2])
 
 
 def test_unequal_numbers_of_seeds_are_refused(tmp_path: Path, write_run: Write) -> None:
@@ -142,9 +139,9 @@ def test_unequal_numbers_of_seeds_are_refused(tmp_path: Path, write_run: Write) 
     for sigma, seed in ((0.25, 0), (0.25, 1), (0.25, 2), (0.5, 0), (1.0, 0), (1.0, 1)):
         folder = tmp_path / f"{sigma}-{seed}"
         write_run(folder, f"mnist-gaussian-{sigma}", ["we"], sigma=sigma, seed=seed)
-    rows = average_over_seeds(read_logs(sorted(tmp_path.iterdir())))
+    rows = averaged(read_logs(sorted(tmp_path.iterdir())))
     with pytest.raises(UserError) as refusal:
-        envelopes(rows)
+        envelope_rows(rows)
     assert str(refusal.value) == (
         "mnist-gaussian WE: an envelope takes as many seeds at each sigma, but there are 3 at sigma 0.25, "
         "1 at sigma 0.5 and 2 at sigma 1; give as many runs at each"
@@ -152,7 +149,7 @@ def test_unequal_numbers_of_seeds_are_refused(tmp_path: Path, write_run: Write) 
 
 
 def test_its_interval_holds_for_both_sigmas_at_once(two_sigmas: list[Row]) -> None:
-    row = envelopes(two_sigmas)[0]
+    row = envelope_rows(two_sigmas)[0]
     low, high = accuracy_interval(row, [0.0])
     ends = of_proportion([4, 2], 6, 0.975)
     assert (low[0], high[0]) == (max(ends.low), max(ends.high))
@@ -215,6 +212,6 @@ def test_seeds_are_averaged_before_sigma_is_chosen(tmp_path: Path, write_run: Wr
         ("a", 0.25, 0, WORKED), ("b", 0.25, 1, FAR), ("c", 0.5, 0, FAR), ("d", 0.5, 1, FAR),
     ):  # fmt: skip
         write_run(tmp_path / folder, f"mnist-gaussian-{sigma}", ["we"], lines, sigma=sigma, seed=seed)
-    (row,) = envelopes(average_over_seeds(read_logs([tmp_path / folder for folder in "abcd"])))
+    (row,) = envelope_rows(averaged(read_logs([tmp_path / folder for folder in "abcd"])))
     assert (row.combines, row.seeds, len(row.by_sigma)) == ("best sigma, 2 seeds", 2, 2)
     assert accuracy(row, [0.0]).tolist() == [0.5]

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shown import as_latex, write_table
 from worked_log import changed
 
-from shieldwall.report.latex import as_latex, escaped
-from shieldwall.report.rows import Row
-from shieldwall.report.table_files import write_table
+from shieldwall.report.formats import escape_latex
 from shieldwall.results.record import Log
+from shieldwall.results.rows import Row
 
 
 @pytest.fixture
@@ -118,5 +118,5 @@ def test_each_file_has_its_label(tmp_path: Path, worked: Log, name: str, label: 
 
 
 def test_escapes() -> None:
-    assert escaped("a_b & 5% {x} $ #") == r"a\_b \& 5\% \{x\} \$ \#"
-    assert escaped("\\~^<>|") == r"\textbackslash{}\textasciitilde{}\textasciicircum{}$<$$>$$|$"
+    assert escape_latex("a_b & 5% {x} $ #") == r"a\_b \& 5\% \{x\} \$ \#"
+    assert escape_latex("\\~^<>|") == r"\textbackslash{}\textasciitilde{}\textasciicircum{}$<$$>$$|$"

@@ -1,9 +1,16 @@
 """Our rows beside the paper's: what differs, by how much, and when it is called a difference."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from shieldwall.report.comparison import (
+from shieldwall.results.certificates import Certificates
+from shieldwall.results.record import Log
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from paper_comparison import (
     Row,
     accuracy_table,
     acr_cells,
@@ -11,8 +18,6 @@ from shieldwall.report.comparison import (
     best_accuracy,
     shares_differ,
 )
-from shieldwall.results.certificates import Certificates
-from shieldwall.results.record import Log
 
 INPUTS = 1_000
 

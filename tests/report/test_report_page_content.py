@@ -13,10 +13,8 @@ import torch
 from scipy.stats import norm
 
 from shieldwall import recipes
-from shieldwall.data import Dataset
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import Dataset, TensorSplit
 from shieldwall.errors import UserError
-from shieldwall.report.chosen import of_votes
 from shieldwall.report.page import gallery, write_page
 from shieldwall.report.page.curves import starts_hidden
 from shieldwall.report.page.entries import choices, entries
@@ -24,6 +22,7 @@ from shieldwall.report.page.envelope import envelopes
 from shieldwall.report.page.training_curves import panels
 from shieldwall.results.paper import envelope_counterpart
 from shieldwall.results.record import RunRecord, read_logs
+from shieldwall.results.rows import select_votes
 
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 MOST_BYTES = 3_000_000
@@ -83,7 +82,7 @@ def written(
     runs: list[Path], tmp_path: Path, votes: Sequence[str] = (), **options: Any
 ) -> tuple[str, dict[str, list[list[str]]]]:
     out = tmp_path / "out" / "page.html"
-    write_page(of_votes(read_logs(runs), votes), out, **options)
+    write_page(select_votes(read_logs(runs), votes), out, **options)
     text = out.read_text(encoding="utf-8")
     return text, Texts(text).rows
 
@@ -333,14 +332,14 @@ def test_radii_are_rounded_down_in_the_gallery(tmp_path: Path) -> None:
     assert data_of(page, "gallery-data")["logs"][0]["radius"] == [0.1299, 0.5]
 
 
-@pytest.mark.parametrize(("runs", "votes"), [(1, 3), (12, 8)])
+@pytest.mark.parametrize(("runs", "votes"), [(1, 3), pytest.param(12, 8, marks=pytest.mark.slow)])
 def test_a_page_of_1000_colour_inputs_is_small(
     runs: int, votes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pictures of pure noise, which no picture is harder to pack than, and counts of many digits."""
     rng = np.random.default_rng(0)
     pixels = torch.from_numpy(rng.integers(0, 256, (1000, 3, 32, 32), dtype=np.uint8))
-    split = ResidentSplit(pixels, torch.arange(1000) % 10)
+    split = TensorSplit(pixels, torch.arange(1000) % 10)
     noise = Dataset("cifar10", split, split, tuple("abcdefghij"), (3, 32, 32))
     monkeypatch.setattr(gallery, "find", lambda name, data_dir: noise)
     radii = np.abs(norm.ppf(rng.uniform(size=1000))).tolist()

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from shown import notes
 from worked_log import changed, read_log
 
-from shieldwall.report.notes import STOPPED_EARLY, notes
+from shieldwall.report.tables import STOPPED_EARLY
 from shieldwall.results.record import Log
 
 Write = Callable[..., Path]

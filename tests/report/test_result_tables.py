@@ -1,7 +1,5 @@
 """The table, to the letter."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
@@ -9,10 +7,10 @@ from io import StringIO
 import numpy as np
 import pytest
 from rich.console import Console
+from shown import as_markdown, table
 from worked_log import changed
 
 from shieldwall.errors import UserError
-from shieldwall.report import as_markdown, table
 from shieldwall.results.record import Log
 
 
@@ -147,11 +145,3 @@ def test_no_logs() -> None:
 def test_bad_radii(worked: Log) -> None:
     with pytest.raises(UserError, match="not negative"):
         table([worked], [-1.0])
-
-
-def test_the_report_starts_without_the_heavy_libraries() -> None:
-    code = (
-        "import sys, shieldwall.report; sys.exit(' '.join({'torch', 'matplotlib', 'scipy'} & {*sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.strip() == ""

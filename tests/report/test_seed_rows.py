@@ -6,20 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shown import as_markdown, as_rows, averaged
 from worked_log import CERTIFIED_OTHERWISE, WORKED, changed
 
-from shieldwall.report import as_markdown
-from shieldwall.report.estimates import (
+from shieldwall.results.intervals import (
     abstentions,
     accuracy,
     accuracy_deviation,
     accuracy_interval,
     average_radius,
+    of_mean,
+    of_proportion,
 )
-from shieldwall.report.intervals import of_mean, of_proportion
-from shieldwall.report.rows import Row, as_rows
-from shieldwall.report.seeds import average_over_seeds
 from shieldwall.results.record import Log, read_logs
+from shieldwall.results.rows import Row
 
 Write = Callable[..., Path]
 BETTER = [(0, 0, 0, "0.75"), (1, 1, 1, "0.5"), *WORKED[2:]]
@@ -27,7 +27,7 @@ BETTER = [(0, 0, 0, "0.75"), (1, 1, 1, "0.5"), *WORKED[2:]]
 
 
 def read(tmp_path: Path, *folders: str) -> list[Row]:
-    return average_over_seeds(read_logs([tmp_path / folder for folder in folders]))
+    return averaged(read_logs([tmp_path / folder for folder in folders]))
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_two_groups_of_one_name_say_their_folders(tmp_path: Path, write_run: Wri
 
 def test_logs_of_other_tools_stay_as_they_are(tmp_path: Path, write_ours: Write) -> None:
     files = [write_ours(tmp_path / name / "sigma_0.25") for name in ("a", "b")]
-    assert [row.seeds for row in average_over_seeds(read_logs(files))] == [1, 1]
+    assert [row.seeds for row in averaged(read_logs(files))] == [1, 1]
 
 
 def test_the_order_of_a_recipe_s_keys_does_not_matter(tmp_path: Path, write_run: Write) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from shieldwall.errors import UserError
-from shieldwall.results.certificates import ABSTAIN, Certificates
+from shieldwall.results.certificates import Certificates
+from shieldwall.vocabulary import ABSTAIN
 
 COUNTS = np.array([[9, 1, 0], [3, 4, 3], [0, 0, 12]])
 MADE = Certificates(

@@ -106,6 +106,8 @@ def test_at_one_sigma(name: str, vote: str, table: str, acr: float, printed: lis
          [72.4, 66.8, 57.8, 48.2, 38.1, 33.4, 28.6, 22.2, 19.6]),
         ("mnist-drt", "we-grid", "tab:learn-weights-mnist", "DRT + WE (Gaussian)",
          [99.5, 98.6, 97.6, 95.6, 92.7, 86.8, 76.7, 60.3, 44.0, 36.0, 29.3]),
+        ("mnist-drt", "we-grid-0.5", "tab:learn-weights-mnist", "DRT + WE (Gaussian)",
+         [99.5, 98.6, 97.6, 95.6, 92.7, 86.8, 76.7, 60.3, 44.0, 36.0, 29.3]),
         ("cifar10-adp", "we", "tab:adpgal", "ADP",
          [83.0, 68.0, 52.2, 38.2, 28.8, 20.0, 16.8, 14.2, 11.0]),
     ],

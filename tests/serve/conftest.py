@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from serve_tools import linear_offer, served
+from serve_tools import linear_service, served
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with served(linear_offer()) as address:
+    with served(linear_service()) as address:
         yield address

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serve_tools import made
+from serve_tools import PATIENCE, make_run
 from websockets.sync.client import connect
 
 from shieldwall.cli.serving import serve_command
 from shieldwall.errors import UserError
-from shieldwall.serve import address_of, is_open_to_others, listen
+from shieldwall.serve.server import address_of, is_open_to_others, listen
 
 COMMAND = (sys.executable, "-m", "shieldwall", "serve")
 
@@ -31,7 +31,7 @@ def ctrl_c_is_heard() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ctrl_c_is_heard")
 def test_it_prints_its_address_and_ctrl_c_ends_it_with_a_page_open(tmp_path: Path):
-    path = made(tmp_path / "run", members=1)
+    path = make_run(tmp_path / "run", members=1)
     arguments = [*COMMAND, path, "--port", "0", "--no-open", "--device", "cpu"]
     with subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -43,9 +43,9 @@ def test_it_prints_its_address_and_ctrl_c_ends_it_with_a_page_open(tmp_path: Pat
         address = re.fullmatch(r"serving 1 run at (http://127\.0\.0\.1:\d+/)  \(Ctrl-C ends it\)\n", line)
         assert address is not None, line + process.stderr.read()
         with connect(address[1].replace("http", "ws") + "certify", origin=address[1][:-1]):
-            assert httpx.get(address[1]).status_code == 200
+            assert httpx.get(address[1], timeout=PATIENCE).status_code == 200
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=10) == 0
+            assert process.wait(timeout=PATIENCE) == 0
         assert process.stdout.read() == "stopped\n"
         assert process.stderr.read() == ""
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw, ImageOps
-from serve_tools import linear_offer, served
+from serve_tools import PATIENCE, linear_service, served
 
-from shieldwall import data
-from shieldwall.serve.handwriting import FRAMES, framed
-from shieldwall.serve.images import MOST_BYTES, RefusedError, from_drawing, from_upload
+from shieldwall.data import datasets
+from shieldwall.serve.images import FRAMES, MAX_BYTES, ImageRejected, center_ink, from_drawing, from_upload
 from shieldwall.stages.predict import read_image
 
 MNIST, DIGITS = FRAMES["mnist"], FRAMES["digits"]
@@ -24,7 +23,7 @@ MNIST, DIGITS = FRAMES["mnist"], FRAMES["digits"]
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with served(linear_offer()) as address, httpx.Client(base_url=address, timeout=10) as client:
+    with served(linear_service()) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         client.headers["origin"] = address.rstrip("/")
         yield client
 
@@ -73,7 +72,7 @@ def frames(kind: str) -> bytes:
         (png_that_claims(5_000, 5_000), 413, "more than 24 million pixels"),
         (png_that_claims(10_000, 10_000), 413, "more than 24 million pixels"),
         (png_that_claims(60_000, 60_000), 413, "more than 24 million pixels"),
-        (bytes(MOST_BYTES + 1), 413, "larger than 8 MB"),
+        (bytes(MAX_BYTES + 1), 413, "larger than 8 MB"),
         (encoded(Image.new("L", (50, 50))), 422, "blank"),
     ],
 )
@@ -90,7 +89,7 @@ def test_a_body_of_unknown_length_is_given_up_once_it_is_too_large(client: httpx
 
     def endless() -> Iterator[bytes]:
         nonlocal sent
-        while sent < 50 * MOST_BYTES:
+        while sent < 50 * MAX_BYTES:
             sent += 2**20
             yield bytes(2**20)
 
@@ -99,7 +98,7 @@ def test_a_body_of_unknown_length_is_given_up_once_it_is_too_large(client: httpx
     except httpx.TransportError:  # the server closed the connection before it was all sent
         status = 413
     assert status == 413
-    assert sent < 10 * MOST_BYTES
+    assert sent < 10 * MAX_BYTES
 
 
 def test_an_image_of_the_models_size_is_taken_as_it_is(tmp_path: Path):
@@ -110,24 +109,24 @@ def test_an_image_of_the_models_size_is_taken_as_it_is(tmp_path: Path):
     ):
         image = ImageOps.expand(noise((24, 24), mode), border=2)
         image.save(tmp_path / "image.png")
-        found = from_upload((tmp_path / "image.png").read_bytes(), shape, frame)
+        prepared = from_upload((tmp_path / "image.png").read_bytes(), shape, frame)
         read = (read_image(tmp_path / "image.png", shape) * 255).round().byte().permute(1, 2, 0)
-        assert np.array_equal(found.pixels, read.numpy())
-        assert found.note == "28 x 28 pixels, as they are"
+        assert np.array_equal(prepared.pixels, read.numpy())
+        assert prepared.note == "28 x 28 pixels, as they are"
 
 
 def test_digits_of_the_data_set_are_taken_as_they_are():
-    images = data.load("digits").test.images(range(360))
+    images = datasets.load("digits").test.images(range(360))
     for pixels in (images * 255).round().byte().numpy()[:, 0]:
-        found = from_upload(encoded(Image.fromarray(pixels)), (1, 8, 8), DIGITS)
-        assert np.array_equal(found.pixels[:, :, 0], pixels)
+        prepared = from_upload(encoded(Image.fromarray(pixels)), (1, 8, 8), DIGITS)
+        assert np.array_equal(prepared.pixels[:, :, 0], pixels)
 
 
 def test_dark_ink_on_paper_of_the_models_size_is_inverted():
     on_paper = stroke(28, ink=0, paper=255)
-    found = from_upload(encoded(on_paper), (1, 28, 28), MNIST)
-    assert np.array_equal(found.pixels[:, :, 0], 255 - np.asarray(on_paper))
-    assert found.note == "28 x 28 pixels, inverted"
+    prepared = from_upload(encoded(on_paper), (1, 28, 28), MNIST)
+    assert np.array_equal(prepared.pixels[:, :, 0], 255 - np.asarray(on_paper))
+    assert prepared.note == "28 x 28 pixels, inverted"
     coloured = from_upload(encoded(on_paper.convert("RGB")), (1, 28, 28), MNIST)
     assert coloured.note == "28 x 28 pixels in grey, inverted"
 
@@ -135,7 +134,7 @@ def test_dark_ink_on_paper_of_the_models_size_is_inverted():
 @pytest.mark.parametrize("side", [28, 29])
 @pytest.mark.parametrize("grey", [0, 128, 200, 255])
 def test_an_image_of_one_grey_is_blank(side: int, grey: int):
-    with pytest.raises(RefusedError, match="blank") as refused:
+    with pytest.raises(ImageRejected, match="blank") as refused:
         from_upload(encoded(Image.new("L", (side, side), grey)), (1, 28, 28), MNIST)
     assert refused.value.status == 422
 
@@ -143,10 +142,10 @@ def test_an_image_of_one_grey_is_blank(side: int, grey: int):
 def test_other_sizes_are_cut_and_resized_and_the_note_says_so():
     halves = Image.new("RGB", (200, 100), "red")
     halves.paste("blue", (100, 0, 200, 100))
-    found = from_upload(encoded(halves), (3, 32, 32), None)
-    assert found.note == "200 x 100 pixels, cut to the middle and resized to 32 x 32"
-    assert found.pixels[0, 0].tolist() == [255, 0, 0]
-    assert found.pixels[31, 31].tolist() == [0, 0, 255]
+    prepared = from_upload(encoded(halves), (3, 32, 32), None)
+    assert prepared.note == "200 x 100 pixels, cut to the middle and resized to 32 x 32"
+    assert prepared.pixels[0, 0].tolist() == [255, 0, 0]
+    assert prepared.pixels[31, 31].tolist() == [0, 0, 255]
     grey = from_upload(encoded(Image.new("RGB", (64, 64), "white")), (1, 28, 28), None)
     assert grey.note == "64 x 64 pixels, resized to 28 x 28 in grey"
     assert (grey.pixels == 255).all()
@@ -179,36 +178,38 @@ def test_dark_ink_on_paper_becomes_what_bright_ink_on_black_does():
 def test_a_drawing_for_mnist_fits_20_pixels_and_has_its_mass_in_the_middle(shift: tuple[int, int]):
     moved = Image.new("L", (400, 400))
     moved.paste(stroke(), (60 + shift[0], 60 + shift[1]))
-    found = framed(np.asarray(moved), MNIST).astype(float)
-    rows, columns = np.flatnonzero(found.any(1)), np.flatnonzero(found.any(0))
+    centered = center_ink(np.asarray(moved), MNIST).astype(float)
+    rows, columns = np.flatnonzero(centered.any(1)), np.flatnonzero(centered.any(0))
     assert max(np.ptp(rows), np.ptp(columns)) + 1 == 20
     middles = np.arange(28) + 0.5
-    assert abs(found.sum(1) @ middles / found.sum() - 14) <= 0.5
-    assert abs(found.sum(0) @ middles / found.sum() - 14) <= 0.5
-    assert found.max() == 255
-    assert np.array_equal(found, framed(np.asarray(stroke()), MNIST))
+    assert abs(centered.sum(1) @ middles / centered.sum() - 14) <= 0.5
+    assert abs(centered.sum(0) @ middles / centered.sum() - 14) <= 0.5
+    assert centered.max() == 255
+    assert np.array_equal(centered, center_ink(np.asarray(stroke()), MNIST))
 
 
 def test_a_drawing_for_digits_is_as_high_as_the_frame_and_in_the_middle():
-    found = framed(np.asarray(stroke()), DIGITS)
-    assert found.shape == (8, 8)
-    assert found[0].any()
-    assert found[7].any()
-    assert np.array_equal(framed(np.asarray(stroke())[:, ::-1], DIGITS), found[:, ::-1])
+    centered = center_ink(np.asarray(stroke()), DIGITS)
+    assert centered.shape == (8, 8)
+    assert centered[0].any()
+    assert centered[7].any()
+    assert np.array_equal(center_ink(np.asarray(stroke())[:, ::-1], DIGITS), centered[:, ::-1])
 
 
 def test_digits_drawn_large_come_back_much_as_they_were():
     """The test digits, enlarged 35 times on a canvas: the mean grey level differs by 0.076 from 0.305."""
-    images = data.load("digits").test.images(range(0, 360, 6))
+    images = datasets.load("digits").test.images(range(0, 360, 6))
     pixels = (images * 255).byte().numpy()[:, 0]
-    large = [Image.fromarray(np.pad(one, 2)).resize((280, 280), Image.Resampling.BICUBIC) for one in pixels]
-    again = np.stack([framed(np.asarray(one), DIGITS) for one in large]) / 255
+    large = [
+        Image.fromarray(np.pad(picture, 2)).resize((280, 280), Image.Resampling.BICUBIC) for picture in pixels
+    ]
+    again = np.stack([center_ink(np.asarray(picture), DIGITS) for picture in large]) / 255
     assert np.abs(again - pixels / 255).mean() < 0.09
 
 
 def test_a_blank_drawing_and_one_for_garments_are_refused(client: httpx.Client):
     assert client.post("/drawing", content=encoded(Image.new("L", (280, 280)))).status_code == 422
-    with served(linear_offer(data="fashion-mnist")) as address:
+    with served(linear_service(data="fashion-mnist")) as address:
         answer = httpx.post(
             f"{address}drawing", content=encoded(stroke()), headers={"origin": address.rstrip("/")}
         )
@@ -218,7 +219,7 @@ def test_a_blank_drawing_and_one_for_garments_are_refused(client: httpx.Client):
 
 def test_a_drawing_comes_back_as_the_networks_get_it(client: httpx.Client):
     answer = client.post("/drawing", content=encoded(stroke())).json()
-    assert base64.b64decode(answer["pixels"]) == framed(np.asarray(stroke()), DIGITS).tobytes()
+    assert base64.b64decode(answer["pixels"]) == center_ink(np.asarray(stroke()), DIGITS).tobytes()
     assert answer["note"] == "your drawing, resized and centred in 8 x 8"
 
 
@@ -243,5 +244,5 @@ def test_what_is_no_test_image_is_said_shortly(client: httpx.Client, index: str)
 
 
 def test_a_refusal_is_a_users_error():
-    with pytest.raises(RefusedError, match="not an image"):
+    with pytest.raises(ImageRejected, match="not an image"):
         from_upload(b"?", (1, 8, 8), None)

@@ -200,6 +200,7 @@ def test_other_errors_come_through_as_the_cause() -> None:
     assert type(caught.value.__cause__) is RuntimeError
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_ten_thousand_inputs() -> None:
     def by_sign(noisy: Tensor) -> Tensor:
         return noisy[:, :1] * torch.tensor([[1.0, -1.0]])
@@ -235,15 +236,6 @@ def test_a_stream_grows_to_the_counts_of_the_whole() -> None:
     assert table(views[-1:]) == table([whole])
 
 
-def test_the_first_draws_of_a_stream_can_be_seen() -> None:
-    made, spy = sampler(FixedSampleSize(100), batch_size=40)
-    image = torch.full((4,), 0.5)
-    list(made.stream(image, index=6))
-    noisy, labels = made.first_draws(image, 5, index=6)
-    assert noisy.equal(spy.seen[0][:5])
-    assert labels.tolist() == [(noisy[:, 0] < 0).long().tolist()]
-
-
 def test_precisions() -> None:
     model = sw.build_members("digits-cnn", 1, 10, (1, 8, 8), seed=5)[0]
     x = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -264,6 +256,7 @@ needs_a_compiler = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
 @needs_a_compiler
 def test_compiled_members_agree() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall import recipes, seeds
+from shieldwall.data.splits import Dataset
 from shieldwall.files import load_tensors, save_tensors
 from shieldwall.models.registry import build_members
 from shieldwall.training import checkpoint as checkpoints
@@ -27,7 +28,7 @@ GOLDEN = Path(__file__).parent / "golden-smoke.json"
 
 
 @pytest.fixture(scope="module")
-def digits() -> sw.data.Dataset:
+def digits() -> Dataset:
     return sw.load_data("digits")
 
 
@@ -43,7 +44,7 @@ def weights(members: list[nn.Module]) -> list[Tensor]:
     return [value for member in members for value in member.state_dict().values()]
 
 
-def test_the_same_seed_gives_the_same_losses_and_weights(digits: sw.data.Dataset) -> None:
+def test_the_same_seed_gives_the_same_losses_and_weights(digits: Dataset) -> None:
     first, second = fresh(), fresh()
     a = sw.train(first, digits.train, OBJECTIVE, schedule=SCHEDULE)
     b = sw.train(second, digits.train, OBJECTIVE, schedule=SCHEDULE)
@@ -53,7 +54,7 @@ def test_the_same_seed_gives_the_same_losses_and_weights(digits: sw.data.Dataset
     assert losses(a) != losses(other)
 
 
-def test_training_learns(digits: sw.data.Dataset) -> None:
+def test_training_learns(digits: Dataset) -> None:
     members = fresh()
     records = sw.train(members, digits.train, OBJECTIVE, schedule=SCHEDULE)
     assert losses(records) == sorted(losses(records), reverse=True)
@@ -65,9 +66,7 @@ def test_training_learns(digits: sw.data.Dataset) -> None:
 
 
 @pytest.mark.parametrize("killed_after", [1, 2])
-def test_training_resumes_to_the_same_losses(
-    digits: sw.data.Dataset, tmp_path: Path, killed_after: int
-) -> None:
+def test_training_resumes_to_the_same_losses(digits: Dataset, tmp_path: Path, killed_after: int) -> None:
     class KilledError(Exception):
         pass
 
@@ -108,7 +107,7 @@ def test_momentum_comes_back_in_the_layout_of_its_parameter(tmp_path: Path) -> N
         assert found.stride() == parameter.stride()
 
 
-def test_a_checkpoint_of_another_training_is_refused(digits: sw.data.Dataset, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_training_is_refused(digits: Dataset, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint.safetensors"
     one_epoch = sw.Schedule(epochs=1, batch_size=500)
     sw.train(fresh(), digits.train, OBJECTIVE, schedule=one_epoch, checkpoint=checkpoint)
@@ -116,7 +115,7 @@ def test_a_checkpoint_of_another_training_is_refused(digits: sw.data.Dataset, tm
         sw.train(fresh(), digits.train, OBJECTIVE, schedule=one_epoch, checkpoint=checkpoint, seed=1)
 
 
-def test_batch_norm_statistics_resume_too(digits: sw.data.Dataset, tmp_path: Path) -> None:
+def test_batch_norm_statistics_resume_too(digits: Dataset, tmp_path: Path) -> None:
     def normed() -> list[nn.Module]:
         torch.manual_seed(3)
         return [nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))]
@@ -154,7 +153,7 @@ def test_impossible_schedules_are_refused(key: str, value: object) -> None:
         sw.Schedule(**{key: value})
 
 
-def test_every_update_has_its_own_learning_rate(digits: sw.data.Dataset) -> None:
+def test_every_update_has_its_own_learning_rate(digits: Dataset) -> None:
     """The weights after a cosine are those of plain SGD that takes the same rates one by one."""
     schedule = sw.Schedule(epochs=2, batch_size=700, lr=0.3, curve="cosine", warmup=2, momentum=0.0)
     members, by_hand = fresh(1), fresh(1)
@@ -174,7 +173,7 @@ def test_every_update_has_its_own_learning_rate(digits: sw.data.Dataset) -> None
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_a_learning_rate_that_is_a_tensor_gives_the_same_updates(digits: sw.data.Dataset) -> None:
+def test_a_learning_rate_that_is_a_tensor_gives_the_same_updates(digits: Dataset) -> None:
     """What a recorded CUDA graph reads, here without a graph."""
     x, y = next(iter(digits.train.batches(64, seeds.generator("cpu", 0), "cpu")))
     updated = []
@@ -191,7 +190,7 @@ def test_a_learning_rate_that_is_a_tensor_gives_the_same_updates(digits: sw.data
 
 @pytest.mark.parametrize("epochs_before", [0, 1])
 def test_members_trained_independently_are_those_trained_alone(
-    digits: sw.data.Dataset, tmp_path: Path, epochs_before: int
+    digits: Dataset, tmp_path: Path, epochs_before: int
 ) -> None:
     """Each on its own order and noise, with or without an interruption; and unlike one another."""
     schedule, noise = sw.Schedule(epochs=2, batch_size=256, lr=0.05), sw.Gaussian(0.25)
@@ -228,13 +227,13 @@ def interrupt(records: list[Record]) -> None:
     raise KeyboardInterrupt
 
 
-def test_methods_that_compare_members_cannot_train_them_independently(digits: sw.data.Dataset) -> None:
+def test_methods_that_compare_members_cannot_train_them_independently(digits: Dataset) -> None:
     for objective in (DRT(OBJECTIVE, 1.0, 1.0), GAL(sw.Gaussian(0.25)), ADP(sw.Gaussian(0.25))):
         with pytest.raises(sw.UserError, match="cannot be trained independently"):
             sw.train(fresh(2), digits.train, objective, independent=True)
 
 
-def test_bfloat16_trains_as_float32_does_up_to_rounding(digits: sw.data.Dataset) -> None:
+def test_bfloat16_trains_as_float32_does_up_to_rounding(digits: Dataset) -> None:
     records = {
         precision: sw.train(
             fresh(2), digits.train, DRT(OBJECTIVE, 0.3, 0.2),
@@ -263,7 +262,7 @@ class Exploding(Objective):
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_epoch(
-    digits: sw.data.Dataset, tmp_path: Path
+    digits: Dataset, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint.safetensors"
     with pytest.raises(sw.UserError, match=r"diverged in epoch 3: loss is not finite.*epoch 2 is kept"):
@@ -285,12 +284,12 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
             load_tensors(path)
 
 
-def test_smoke_losses_are_the_golden_ones(digits: sw.data.Dataset) -> None:
+def test_smoke_losses_are_the_golden_ones(digits: Dataset) -> None:
     """Made by this very code; `python tests/training/test_loop.py` writes them anew."""
     assert smoke_losses(digits) == pytest.approx(json.loads(GOLDEN.read_text()), rel=1e-4)
 
 
-def smoke_losses(digits: sw.data.Dataset) -> list[float]:
+def smoke_losses(digits: Dataset) -> list[float]:
     recipe = recipes.get("smoke")
     members = build_members(recipe.model, recipe.members, 10, (1, 8, 8), recipe.seed)
     records = sw.train(

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall import recipes
-from shieldwall.data.dataset import ResidentSplit
+from shieldwall.data.splits import TensorSplit
 from shieldwall.distributed import TORCHRUN, ProcessGroup
 from shieldwall.files import load_tensors
 from shieldwall.models.registry import build_members
@@ -52,10 +52,10 @@ TINY = sw.Schedule(epochs=2, batch_size=2, lr=0.02)
 NOISE = sw.Gaussian(0.25)
 
 
-def first_images(count: int) -> ResidentSplit:
+def first_images(count: int) -> TensorSplit:
     whole = sw.load_data("digits").train
-    assert isinstance(whole, ResidentSplit)
-    return ResidentSplit(whole.pixels[:count], whole.labels[:count])
+    assert isinstance(whole, TensorSplit)
+    return TensorSplit(whole.pixels[:count], whole.labels[:count])
 
 
 def state(members: Sequence[nn.Module]) -> Tensor:
@@ -295,6 +295,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(folder, before, done.stdout)
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_losses_of_one_process(finished: Finished) -> None:
     assert 0 < finished.before < 3
     members = build_members(SMOKE.model, SMOKE.members, 10, (1, 8, 8), SMOKE.seed)
@@ -307,6 +308,7 @@ def test_a_killed_training_goes_on_to_the_losses_of_one_process(finished: Finish
             assert torch.allclose(saved[name], value, rtol=1e-4, atol=1e-5), name
 
 
+@pytest.mark.slow
 def test_only_the_first_process_writes_and_speaks(finished: Finished) -> None:
     folder = finished.folder
     assert [record["epoch"] for record in finished.log()] == [1, 2, 3]
@@ -319,6 +321,7 @@ def test_only_the_first_process_writes_and_speaks(finished: Finished) -> None:
     assert lines[-2:] == [f"run folder: {folder}", f"next: shieldwall certify {folder}"]
 
 
+@pytest.mark.slow
 def test_a_mistake_is_told_once(tmp_path: Path) -> None:
     done = torchrun("train", "smok", "--out", tmp_path / "run")
     assert done.returncode != 0

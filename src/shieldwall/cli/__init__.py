@@ -31,7 +31,7 @@ app = typer.Typer(
     "First steps: `shieldwall demo`, or `shieldwall train digits-gaussian`, then `shieldwall certify` and "
     "`shieldwall report` on the run folder it names.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
@@ -48,7 +48,8 @@ def of_every_verb(
 
 app.command("train")(training.train_command)
 app.command("certify")(certification.certify_command)
-app.command("weigh")(training.weigh_command)
+app.command("tune-weights")(training.tune_weights_command)
+app.command("weigh", hidden=True, context_settings=training.ANY_ARGUMENTS)(training.weigh_command)
 app.command("predict")(certification.predict_command)
 app.command("merge")(certification.merge_command)
 app.command("report")(reports.report_command)

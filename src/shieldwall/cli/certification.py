@@ -69,13 +69,14 @@ def certify_command(
     Options left out are taken from the recipe. An interrupted run resumes at the next input and writes the
     same files, except for the time column. What each option does to the guarantee: docs/certification.md.
     """
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.certify import certify_run
 
     decided = tuple(numbers("--radii", radii)) if radii else None
     if decided == ():
         raise UserError(f"radii to decide must be given, such as 0.25,0.5; given: {radii!r}")
     certified = certify_run(
-        run, n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
+        resolve_run(run, to_write=True), n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
         votes=[name.strip() for name in votes.split(",") if name.strip()],
         radii=decided, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile, batch_size=batch_size,
@@ -122,6 +123,7 @@ def predict_command(
 
     Example: `shieldwall predict runs/demo --index 0,1,2 --vote mme`
     """
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.predict import predict_run
 
     try:
@@ -129,8 +131,8 @@ def predict_command(
     except ValueError as error:
         raise UserError(f"--index takes whole numbers such as 0,7,12; given: {index!r}") from error
     answers = predict_run(
-        run, images or [], indices=indices, vote=vote, n=n, alpha=alpha, seed=seed, precision=precision,
-        exact_noise=exact_noise, data_dir=data_dir, device=device,
+        resolve_run(run), images or [], indices=indices, vote=vote, n=n, alpha=alpha, seed=seed,
+        precision=precision, exact_noise=exact_noise, data_dir=data_dir, device=device,
     )  # fmt: skip
     table = Table("input", "answer", "truth", f"votes of {n}", box=None, header_style="bold")
     for answer in answers:

@@ -14,11 +14,11 @@ app = typer.Typer(help="See which data sets are here, and fetch those that are n
 @app.command("list")
 def data_list(data_dir: DataDir = None) -> None:
     """List the data sets and where each was found."""
-    from shieldwall.data import status
+    from shieldwall.data.datasets import status
 
-    table = Table("data set", "found in", "what it is", box=None, header_style="bold")
-    for found in status(data_dir):
-        table.add_row(found.name, str(found.place or "not found"), found.description)
+    table = Table("data set", "where", "what it is", box=None, header_style="bold")
+    for name, place, description in status(data_dir):
+        table.add_row(name, str(place or "not found"), description)
     console.print(table)
 
 
@@ -28,12 +28,15 @@ def data_fetch(
     data_dir: Annotated[
         Path | None, typer.Option(help="Where to put it; by default where it will be found.")
     ] = None,
-    from_url: Annotated[str | None, typer.Option(help="Another source of the same files.")] = None,
+    from_url: Annotated[str | None, typer.Option(help="Another https source of the same files.")] = None,
 ) -> None:
-    """Download a data set, checked against its published checksums; called again, it resumes."""
-    from shieldwall.console import file_bars
-    from shieldwall.data import fetch
+    """Download a data set over https and check its published lengths and SHA-256 sums.
 
-    with file_bars(console) as show:
-        folder = fetch(name, data_dir, from_url, show)
+    Files that are there and whole are not downloaded again.
+    """
+    from shieldwall.console import file_bars
+    from shieldwall.data.datasets import fetch
+
+    with file_bars(console) as report:
+        folder = fetch(name, data_dir, from_url, report)
     console.print(f"{name}: complete in {folder}", soft_wrap=True)

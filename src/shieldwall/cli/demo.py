@@ -22,4 +22,4 @@ def demo_command(
 
     train_run(recipes.get("digits-gaussian"), out, device=device, console=console)
     certify_run(out, device=device, console=console)
-    report_command([out])
+    report_command([out], plot=[out / "certified-accuracy.png"])

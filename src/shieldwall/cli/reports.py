@@ -35,54 +35,49 @@ def report_command(
 ) -> None:
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
 
-    Runs whose recipes differ only by seed are averaged, but on a page, which has every run and envelope.
-    Unless a file to write is named, the curves are drawn into the run folder, where all of one run is shown,
-    and else into this one.
+    Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
-    from shieldwall.report.chosen import of_votes
-    from shieldwall.report.envelopes import envelopes
-    from shieldwall.report.figure_files import check_figure_path
-    from shieldwall.report.plots import plot_certified_accuracy
-    from shieldwall.report.seeds import average_over_seeds
-    from shieldwall.report.table_files import check_table_path, write_table
-    from shieldwall.report.tables import table as drawn
-    from shieldwall.results.record import read_logs
+    from shieldwall.extras import require
+    from shieldwall.files import write_output
+    from shieldwall.report.formats import check_table_path, table_text, to_terminal
+    from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
+    from shieldwall.report.tables import accuracy_table
+    from shieldwall.results.record import read_runs
+    from shieldwall.results.rows import rows_of
 
-    at = numbers("--radii", radii) or None
+    if plot or html:
+        require("report", "--plot" if plot else "--html")
+    chosen_radii = numbers("--radii", radii) or None
     for path in table or ():
         check_table_path(path)
     for path in plot or ():
         check_figure_path(path)
-    wanted = [name.strip() for name in votes.split(",") if name.strip()]
-    runs = [_at_hand(path) for path in runs]
-    logs = of_votes(read_logs(runs), wanted)
-    rows = average_over_seeds(logs)
-    shown = envelopes(rows) if envelope else rows
-    console.print(drawn(shown, at, intervals=intervals), crop=False)
+    chosen_votes = [name.strip() for name in votes.split(",") if name.strip()]
+    records = read_runs(_certified(path) for path in runs)
+    rows = rows_of(records, chosen_votes, envelope=envelope)
+    console.print(to_terminal(accuracy_table(rows, chosen_radii, intervals=intervals)), crop=False)
     for path in table or ():
-        write_table(shown, path, at, intervals=intervals)
+        write_output(path, table_text(rows, path, chosen_radii, intervals=intervals).encode())
         console.print(f"table: {path}", soft_wrap=True)
-    plots = plot or []
-    if not (table or plot or html):
-        home = runs[0] if len(runs) == 1 and runs[0].is_dir() and not (wanted or envelope) else Path()
-        plots = [home / "certified-accuracy.png", home / "certified-accuracy.pdf"]
-    if plots:
-        plot_certified_accuracy(shown, plots, intervals=intervals)
-        console.print(f"plot: {', '.join(map(str, plots))}", soft_wrap=True)
+    if plot:
+        figure, about = accuracy_figure(rows, intervals=intervals), describe_figure(rows, intervals=intervals)
+        for path in plot:
+            write_output(path, figure_bytes(figure, path, about))
+        console.print(f"plot: {', '.join(map(str, plot))}", soft_wrap=True)
     if html is not None:
         from shieldwall.report.page import write_page
 
-        write_page(logs, html, data_dir=data_dir, radii=at)
+        logs = [log for row in rows_of(records, chosen_votes, average_seeds=False) for log in row.logs]
+        write_page(logs, html, data_dir=data_dir, radii=chosen_radii)
         console.print(f"page: {html}", soft_wrap=True)
 
 
-def _at_hand(path: Path) -> Path:
-    """`path`, or the copy of what is pretrained under this name: certificates come with none."""
-    from shieldwall import pretrained
+def _certified(path: Path) -> Path:
+    """`path`, or the certified copy of what is pretrained under this name; the package has none."""
     from shieldwall.errors import UserError
+    from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
-    if path.exists() or str(path) not in pretrained.names():
-        return path
-    if not (pretrained.COPIES / path).exists():
+    run = resolve_run(path)
+    if run != path and run.parent == PACKAGED:
         raise UserError(f"{path} is pretrained and not certified yet; first run `shieldwall certify {path}`")
-    return pretrained.at_hand(path)
+    return run

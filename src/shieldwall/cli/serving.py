@@ -35,32 +35,37 @@ def serve_command(
 
     Example: `shieldwall serve runs/mnist-gaussian-0.25 runs/mnist-gaussian-0.5`. Ctrl-C ends it.
     """
-    from shieldwall.serve import address_of, is_open_to_others, listen, offer, server_for
+    from shieldwall.extras import require
+    from shieldwall.runs.pretrained import resolve_run
+
+    require("serve", "the live page")
+    from shieldwall.serve.server import address_of, is_open_to_others, listen, server_for
+    from shieldwall.serve.service import load_service
 
     with listen(host, port) as sock:
-        offered = offer(runs, data_dir, device)
+        service = load_service([resolve_run(run) for run in runs], data_dir, device)
         address = address_of(sock)
-        if not len(offered.test):
-            advice = f"`shieldwall data fetch {offered.data}` would bring them"
+        if not len(service.test):
+            advice = f"`shieldwall data fetch {service.data}` would bring them"
             console.print(
-                f"{offered.data} is not on this machine: no test images to choose; {advice}", soft_wrap=True
+                f"{service.data} is not on this machine: no test images to choose; {advice}", soft_wrap=True
             )
         if is_open_to_others(sock):
             console.print("warning: anyone who can reach this machine can use the page", soft_wrap=True)
         console.print(
-            f"serving {len(offered.runs)} run{'s' * (len(runs) > 1)} at {address}  (Ctrl-C ends it)",
+            f"serving {len(service.runs)} run{'s' * (len(runs) > 1)} at {address}  (Ctrl-C ends it)",
             soft_wrap=True,
         )
         if open_page and _has_screen():
             threading.Timer(0.5, _open, [address]).start()
         with suppress(KeyboardInterrupt):
-            server_for(offered, host).run(sockets=[sock])
+            server_for(service, host).run(sockets=[sock])
         console.print("stopped")
 
 
 def _has_screen() -> bool:
     return sys.platform in ("darwin", "win32") or any(
-        os.environ.get(one) for one in ("DISPLAY", "WAYLAND_DISPLAY")
+        os.environ.get(variable) for variable in ("DISPLAY", "WAYLAND_DISPLAY")
     )
 
 

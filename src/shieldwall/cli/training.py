@@ -1,4 +1,4 @@
-"""`train` and `weigh`: members and their weights."""
+"""`train` and `tune-weights`: members and their weights."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from shieldwall.cli.options import DataDir, Device, RunFolder, console
+from shieldwall.errors import UserError
 
 Set = Annotated[
     list[str] | None,
@@ -20,7 +21,8 @@ def train_command(
     recipe: Annotated[str, typer.Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
     out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="Start from the trained members of this run folder.")
+        Path | None,
+        typer.Option("--from", help="Start from the members of this trained run, or pretrained name."),
     ] = None,
     assignments: Set = None,
     seed: Seed = None,
@@ -37,6 +39,7 @@ def train_command(
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
+    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
@@ -44,6 +47,8 @@ def train_command(
         resolved = replace(resolved, seed=seed)
     if start is not None:
         resolved = replace(resolved, start=str(start))
+    if resolved.start is not None:
+        resolved = replace(resolved, start=str(resolve_run(resolved.start, to_write=True)))
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
         resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
@@ -54,22 +59,51 @@ def train_command(
     console.print(f"next: shieldwall certify {run.path}", soft_wrap=True)
 
 
-def weigh_command(
+def tune_weights_command(
     run: RunFolder,
-    method: Annotated[str, typer.Option(help="sween (learned) or grid (searched, step 0.1).")] = "sween",
-    copies: Annotated[int, typer.Option(help="Noisy copies of each held-out image.")] = 10,
+    method: Annotated[
+        str, typer.Option(help="sween (learned) or grid (searched in steps of 0.1).")
+    ] = "sween",
+    objective: Annotated[
+        str,
+        typer.Option(help="What grid maximises: accuracy (under noise) or certified (accuracy at --radius)."),
+    ] = "accuracy",
+    radius: Annotated[
+        float | None, typer.Option(help="The radius at which to maximise certified accuracy.")
+    ] = None,
+    copies: Annotated[
+        int | None,
+        typer.Option(help="Noisy copies of each held-out image; by default 10, or 100 for certified."),
+    ] = None,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
-    """Tune the weights of the weighted vote on images kept from training.
+    """Tune the weights of the weighted vote on images held out from training.
 
-    The run must have been trained with `--set hold_out=10` or so. Members run once; certification then
-    has one more vote, `we-sween` or `we-grid`.
+    The run must have been trained with `--set hold_out=10` or similar. Certification then has one more vote:
+    `we-sween`, `we-grid`, or `we-grid-0.5` for certified accuracy at radius 0.5.
     """
-    from shieldwall.stages.weigh import weigh_run
+    from shieldwall.runs.pretrained import resolve_run
+    from shieldwall.stages.tune_weights import tune_weights_run
 
-    table = Table("weights", "", "held-out accuracy under noise", box=None, header_style="bold")
-    found = weigh_run(run, method, copies=copies, data_dir=data_dir, device=device)
-    for name, (weights, accuracy) in found.items():
-        table.add_row(name, " ".join(f"{weight:.3f}" for weight in weights), f"{100 * accuracy:.2f}%")
+    run = resolve_run(run, to_write=True)
+    results = tune_weights_run(
+        run, method, objective=objective, radius=radius, copies=copies, data_dir=data_dir, device=device
+    )
+    table = Table("held-out images:", "weights", "accuracy under noise", box=None, header_style="bold")
+    if radius is not None:
+        table.add_column(f"certified at {radius:g} (estimate)")
+    for tuned in results:
+        shares = [tuned.accuracy, *([] if tuned.certified is None else [tuned.certified])]
+        weights = " ".join(f"{weight:.3f}" for weight in tuned.weights)
+        table.add_row(tuned.name, weights, *(f"{100 * share:.2f}%" for share in shares))
     console.print(table)
+
+
+ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def weigh_command(context: typer.Context) -> None:
+    """The former name of `tune-weights`."""
+    command = " ".join(["shieldwall tune-weights", *context.args])
+    raise UserError(f"`weigh` is now called `tune-weights`; run: {command}")

@@ -1,18 +1,19 @@
 """Images in class folders, as ImageNet is laid out, decoded when they are asked for."""
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from shieldwall.data.crops import SIDE, centre_crop, random_crop
-from shieldwall.data.dataset import Batches, Device, Rows, Split, to_unit
+from shieldwall.data.splits import Batches, Device, Rows, Split, to_float
 from shieldwall.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 
 _EXTENSIONS = (".jpeg", ".jpg", ".png")
 _THREADS = 8
+SIDE = 224
+_SHORTER = 256
+_AREA = (0.08, 1.0)
+_RATIO = (3 / 4, 4 / 3)
+_ATTEMPTS = 10
+
+Box = tuple[int, int, int, int]
 
 
 class FolderSplit(Split):
@@ -43,7 +51,7 @@ class FolderSplit(Split):
         return FolderSplit(self.paths, self.labels.to(device), self.augmented)
 
     def digest(self) -> str:
-        """Over labels and each file's class folder, name and size; no file is read, as there may be many."""
+        """SHA-256 of labels and of each file's class folder, name and size; no file is read."""
         sha = hashlib.sha256()
         for path, label in zip(self.paths, self.labels.tolist(), strict=True):
             file = Path(path)
@@ -83,7 +91,7 @@ class FolderSplit(Split):
         return _decode(self.paths[row], lambda image: random_crop(image, key))
 
 
-def read(train: Path, test: Path) -> tuple[FolderSplit, FolderSplit, tuple[str, ...]]:
+def read_folders(train: Path, test: Path) -> tuple[FolderSplit, FolderSplit, tuple[str, ...]]:
     """Both splits and the class names, which are the sorted folder names; no image is opened."""
     classes = _class_names(train)
     odd = sorted(set(classes) ^ set(_class_names(test)))
@@ -104,11 +112,11 @@ def _split(folder: Path, classes: Sequence[str], augmented: bool = False) -> Fol
     labels: list[int] = []
     for label, name in enumerate(classes):
         entries = _entries(folder / name)
-        found = sorted(entry.path for entry in entries if entry.name.lower().endswith(_EXTENSIONS))
-        if not found:
+        images = sorted(entry.path for entry in entries if entry.name.lower().endswith(_EXTENSIONS))
+        if not images:
             raise UserError(f"{folder / name} is empty: images ({' '.join(_EXTENSIONS)}) were expected in it")
-        paths += found
-        labels += [label] * len(found)
+        paths += images
+        labels += [label] * len(images)
     return FolderSplit(paths, torch.tensor(labels), augmented)
 
 
@@ -134,4 +142,42 @@ def _decode(path: str, crop: "Callable[[Image], Image]") -> Tensor:
 
 def _collate(decoded: Iterable[Tensor], device: Device) -> Tensor:
     none = torch.empty((0, 3, SIDE, SIDE), dtype=torch.uint8)
-    return to_unit(torch.cat([none, *decoded]).to(device))
+    return to_float(torch.cat([none, *decoded]).to(device))
+
+
+def centre_crop(image: "Image") -> "Image":
+    """The centre of the image once its shorter side is 256 pixels."""
+    from PIL.Image import Resampling
+
+    shorter = min(image.size)
+    width, height = (_SHORTER * side // shorter for side in image.size)
+    left, top = round((width - SIDE) / 2), round((height - SIDE) / 2)
+    resized = image.resize((width, height), Resampling.BILINEAR)
+    return resized.crop((left, top, left + SIDE, top + SIDE))
+
+
+def random_crop(image: "Image", key: int) -> "Image":
+    """A part of random area and shape, stretched to the square and, half the time, mirrored."""
+    from PIL.Image import Resampling, Transpose
+
+    random = Random(key)
+    part = image.crop(_random_box(*image.size, random)).resize((SIDE, SIDE), Resampling.BILINEAR)
+    return part.transpose(Transpose.FLIP_LEFT_RIGHT) if random.random() < 0.5 else part
+
+
+def _random_box(width: int, height: int, random: Random) -> Box:
+    for _ in range(_ATTEMPTS):
+        area = width * height * random.uniform(*_AREA)
+        ratio = math.exp(random.uniform(*map(math.log, _RATIO)))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        left, top = random.random(), random.random()
+        if 0 < w <= width and 0 < h <= height:
+            return _box(int(left * (width - w + 1)), int(top * (height - h + 1)), w, h)
+    # A very long image: as much of its middle as the allowed shapes can cover.
+    w = min(width, round(height * _RATIO[1]))
+    h = min(height, round(width / _RATIO[0]))
+    return _box((width - w) // 2, (height - h) // 2, w, h)
+
+
+def _box(left: int, top: int, width: int, height: int) -> Box:
+    return left, top, left + width, top + height

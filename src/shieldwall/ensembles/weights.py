@@ -1,27 +1,28 @@
 """Weights of the weighted ensemble: learned (SWEEN, Liu et al. 2020) or searched on a grid.
 
-Both work on confidences p (N, M, K) of members that ran once, on noisy versions of images that neither
-training nor the final certification should see, with their labels y (M,):
+Both take confidences p (N, M, C, K) of the members at C noisy copies x' of each of M images that neither
+training nor the final certification should see, as `smoothing.confidences.noisy_confidences` gives them, and
+the images' labels y (M,):
 
-    SWEEN   minimise over theta  -1/M sum_x log( sum_i w_i p_i(x)_y ),       w = softmax(theta)
-    grid    maximise over w in {0, step, 2 step, ..., 1}^N with sum_i w_i = 1 the accuracy of
-            argmax_c sum_i w_i p_i(x)_c                                      (adx-subsec:optimize-weights)
+    SWEEN   minimise over theta  -1/(M C) sum_x' log( sum_i w_i p_i(x')_y ),       w = softmax(theta)
+    grid    maximise a score over w in {0, step, 2 step, ..., 1}^N with sum_i w_i = 1
+            (adx-subsec:optimize-weights)
+
+The scores of the grid, with F(x') = argmax_c sum_i w_i p_i(x')_c:
+
+    accuracy              the share of copies with F(x') = y
+    certified_accuracy    the share of images with F(x') = y at as many of the copies as certifying a radius
+                          needs: an estimate of certified accuracy at this radius, not a certificate
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from shieldwall import seeds
-from shieldwall.data.dataset import Split
-from shieldwall.ensembles.ensemble import confidences as member_confidences
 from shieldwall.errors import UserError
-from shieldwall.models.members import infer_device, inference
-from shieldwall.noise.distributions import Noise
 
 MAX_POINTS = 1_000_000
 """Grid points beyond which a search is refused."""
@@ -29,63 +30,17 @@ CHUNK_ELEMENTS = 2**22
 """Weighted confidences held at a time, 32 MiB of them."""
 
 Score = Callable[[Tensor, Tensor], Tensor]
-"""How good weights are: weighted confidences (P, M, K) of P grid points, labels (M,) -> (P,)"""
-
-
-class CachedConfidences(NamedTuple):
-    confidences: Tensor
-    """(N, M * copies, K), the copies of an image side by side."""
-    labels: Tensor
-    """(M * copies,)"""
-
-
-def cache_confidences(
-    members: Sequence[nn.Module],
-    images: Tensor | Split,
-    labels: Tensor | None,
-    noise: Noise,
-    *,
-    copies: int = 10,
-    seed: int = 0,
-    batch_size: int = 1_000,
-    device: torch.device | str | None = None,
-) -> CachedConfidences:
-    """Every member's confidences at `copies` noisy versions of each image, on the CPU.
-
-    Args:
-        images: (M, C, H, W) in [0, 1], or a split; from held-out data.
-        labels: (M,); None for a split's own.
-        seed: fixes the noise, image by image, whatever the batch size.
-        batch_size: noisy images in memory at a time.
-    """
-    labels = images.labels if labels is None and isinstance(images, Split) else labels
-    if labels is None or labels.shape != (len(images),) or not len(images):
-        given = "none" if labels is None else str(tuple(labels.shape))
-        raise UserError(f"{len(images)} images need one label each, and one image at least; given: {given}")
-    if copies < 1 or batch_size < 1:
-        raise UserError(f"copies and batch_size must be at least 1; given: {copies}, {batch_size}")
-    where = infer_device(members, labels, device)
-    parts = []
-    for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
-        x = images.images(rows) if isinstance(images, Split) else images[rows.to(images.device)]
-        drawn = [
-            noise.sample((copies, *x.shape[1:]), seeds.generator(where, seed, "weights", index))
-            for index in rows.tolist()
-        ]
-        noisy = (x.to(where)[:, None] + torch.stack(drawn)).flatten(0, 1)
-        with inference(members):
-            parts.append(member_confidences(members, noisy).cpu())
-    # Joined outside of inference mode: what was made inside cannot take part in learning.
-    return CachedConfidences(torch.cat(parts, dim=1), labels.cpu().repeat_interleave(copies))
+"""How good weights are: weighted confidences (P, M, C, K) of P grid points, labels (M,) -> (P,)"""
 
 
 def sween_weights(confidences: Tensor, labels: Tensor, *, steps: int = 100) -> Tensor:
-    """SWEEN's weights (N,): at most so many steps of L-BFGS over all inputs at once, from equal weights."""
-    check_cached(confidences, labels)
+    """SWEEN's weights (N,), by at most this many steps of L-BFGS, started at equal weights."""
+    check_confidences(confidences, labels)
     if steps < 1:
         raise UserError(f"steps must be at least 1; given: {steps}")
-    p_y = confidences.double().gather(2, labels.expand(len(confidences), -1)[..., None])[..., 0]
-    p_y = p_y.clamp_min(torch.finfo(torch.float32).tiny)  # where nobody gives the label any confidence
+    by_copy = labels[None, :, None, None].expand(*confidences.shape[:3], 1)
+    p_y = confidences.double().gather(3, by_copy).flatten(1)
+    p_y = p_y.clamp_min(torch.finfo(torch.float32).tiny)  # where no member gives the label any confidence
 
     def cross_entropy(theta: Tensor) -> Tensor:
         return -(theta.softmax(0) @ p_y).log().mean()
@@ -107,8 +62,26 @@ def sween_weights(confidences: Tensor, labels: Tensor, *, steps: int = 100) -> T
 
 
 def accuracy(weighted: Tensor, labels: Tensor) -> Tensor:
-    """The fraction of inputs whose weighted vote is the label.  (P, M, K), (M,) -> (P,)"""
-    return (weighted.argmax(-1) == labels).double().mean(-1)
+    """The share of noisy copies whose weighted vote is the label.  (P, M, C, K), (M,) -> (P,)"""
+    return _correct(weighted, labels).double().mean((1, 2))
+
+
+def certified_accuracy(needed: int) -> Score:
+    """The score: the share of images whose weighted vote is the label at `needed` copies or more."""
+    if needed < 1:
+        raise UserError(f"the number of copies needed must be at least 1; given: {needed}")
+
+    def score(weighted: Tensor, labels: Tensor) -> Tensor:
+        copies = weighted.shape[2]
+        if needed > copies:
+            raise UserError(f"{needed} correct copies are needed, but each image has {copies}")
+        return (_correct(weighted, labels).sum(-1) >= needed).double().mean(1)
+
+    return score
+
+
+def _correct(weighted: Tensor, labels: Tensor) -> Tensor:
+    return weighted.argmax(-1) == labels[:, None]
 
 
 def grid_search_weights(
@@ -118,11 +91,11 @@ def grid_search_weights(
 
     Among equal scores the weights nearest to equal ones win, and of those the lexicographically first.
     """
-    check_cached(confidences, labels)
+    check_confidences(confidences, labels)
     units = round(1 / step) if 0 < step <= 1 else 0
     if not units or abs(units * step - 1) > 1e-9:
         raise UserError(f"step must divide 1, such as 0.1 or 0.25; given: {step}")
-    num_members, num_inputs, num_classes = confidences.shape
+    num_members = len(confidences)
     num_points = math.comb(units + num_members - 1, units)
     if num_points > MAX_POINTS:
         raise UserError(
@@ -132,7 +105,7 @@ def grid_search_weights(
     exact = confidences.double()
     points = compositions(units, num_members)
     best: tuple[float, int, tuple[int, ...]] | None = None
-    while chunk := list(islice(points, max(1, CHUNK_ELEMENTS // (num_inputs * num_classes)))):
+    while chunk := list(islice(points, max(1, CHUNK_ELEMENTS // exact[0].numel()))):
         # Whole multiples in float64 are exact sums: ties between classes stay ties.
         multiples = torch.tensor(chunk).to(exact)
         scores = score(torch.tensordot(multiples, exact, dims=1) / units, labels)
@@ -158,9 +131,9 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def check_cached(confidences: Tensor, labels: Tensor) -> None:
-    if confidences.ndim != 3 or not confidences.numel() or labels.shape != confidences.shape[1:2]:
+def check_confidences(confidences: Tensor, labels: Tensor) -> None:
+    if confidences.ndim != 4 or not confidences.numel() or labels.shape != confidences.shape[1:2]:
         raise UserError(
-            "confidences (N members, M inputs, K classes) and labels (M,) are expected; given: "
+            "confidences (N members, M images, C copies, K classes) and labels (M,) are expected; given: "
             f"{tuple(confidences.shape)} and {tuple(labels.shape)}"
         )

@@ -108,7 +108,7 @@ METHODS: dict[str, tuple[str, Description]] = {
     ),
     # The paper describes the Rényi divergence, that of Li et al.'s certificate.
     "stability-renyi": (
-        "predictions steady under noise, by Rényi divergence",
+        "steady by Rényi divergence",
         single("stability", num_noise=1, lam=2.0, divergence="renyi", order=2.0),
     ),
     "consistency": ("noisy copies predicted alike", CONSISTENCY),

@@ -8,7 +8,7 @@ from shieldwall.recipes.recipe import Certification, Recipe, Schedule
 # A larger rho_gd makes members collapse: where one is wrong, it pays no gradient diversity.
 RHOS = {"rho_gd": (0.3, 0.4, 0.3), "rho_cm": (0.2, 0.1, 0.2)}
 
-# 8x8 handwritten digits that ship inside scikit-learn: every method within a minute on two cores.
+# 8x8 handwritten digits that come with the package: every method within a minute on two cores.
 #
 # The numbers were chosen on a fifth of the training images, held out: of DRT those that certify most images
 # at large radii, from trained members; of the others such that no member collapses at any sigma.

@@ -14,49 +14,51 @@ import math
 from collections.abc import Sequence
 from io import StringIO
 
-from shieldwall.report.cells import about, table_radii
-from shieldwall.report.envelopes import sigmas_of
-from shieldwall.report.estimates import (
+from shieldwall.report.tables import describe, table_radii
+from shieldwall.results.certificates import shared
+from shieldwall.results.intervals import (
     abstentions,
     accuracy,
     accuracy_deviation,
     accuracy_interval,
     average_radius,
 )
-from shieldwall.report.rows import Row, as_rows
-from shieldwall.results.record import Log
+from shieldwall.results.rows import Row, sigmas_of
 
 COLUMNS = (
     "kind", "run", "vote", "sigma", "sigmas", "noise", "norm", "n", "alpha", "precision", "bound", "inputs",
     "seeds", "radius", "certified_accuracy", "low", "high", "interval", "deviation",
     "acr", "acr_low", "acr_high", "acr_deviation", "abstained",
 )  # fmt: skip
-_FIELDS = {"n": "fixed_n", "bound": "bound_kind"}
 _Cell = str | int | float | None
 
 
-def as_csv(shown: Sequence[Log | Row], radii: Sequence[float] | None = None) -> str:
-    about(shown)
-    at = table_radii(shown, radii)
+def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
+    describe(rows)  # refuses rows that do not stand in one table
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for row in as_rows(shown):
-        writer.writerows(map(_text, line) for line in _lines(row, at))
+    for row in rows:
+        writer.writerows(map(_text, line) for line in _lines(row, table_radii(rows, radii)))
     return text.getvalue()
 
 
 def _lines(row: Row, radii: list[float]) -> list[list[_Cell]]:
     low, high = accuracy_interval(row, radii)
     spread, acr = accuracy_deviation(row, radii), average_radius(row)
-    said = [
+    of_row: list[_Cell] = [
         "envelope" if row.is_envelope else "seeds" if row.seeds > 1 else "log",
         row.run,
         row.vote,
-        _shared(row, "sigma"),
+        shared(one.sigma for one in row.certificates),
         " ".join(repr(sigma) for sigma in sigmas_of([row])),
-        *(_shared(row, name) for name in ("noise", "norm", "n", "alpha", "precision", "bound")),
-        len(row.logs[0].certificates),
+        shared(one.noise for one in row.certificates),
+        shared(one.norm for one in row.certificates),
+        shared(one.fixed_n for one in row.certificates),
+        shared(one.alpha for one in row.certificates),
+        shared(one.precision for one in row.certificates),
+        shared(one.bound_kind for one in row.certificates),
+        row.num_inputs,
         row.seeds,
     ]
     kind = "clopper-pearson and student-t" if row.seeds > 1 else "clopper-pearson"
@@ -64,7 +66,7 @@ def _lines(row: Row, radii: list[float]) -> list[list[_Cell]]:
     of_run = [acr.value, acr.low, acr.high, acr.deviation] if acr else [None] * 4
     return [
         [
-            *said,
+            *of_row,
             r,
             value,
             float(low[k]),
@@ -76,13 +78,6 @@ def _lines(row: Row, radii: list[float]) -> list[list[_Cell]]:
         ]
         for k, (r, value) in enumerate(zip(radii, accuracy(row, radii).tolist(), strict=True))
     ]
-
-
-def _shared(row: Row, name: str) -> _Cell:
-    """What all logs of the row have, or nothing."""
-    found = {getattr(log.certificates, _FIELDS.get(name, name)) for log in row.logs}
-    value: _Cell = found.pop() if len(found) == 1 else None
-    return value
 
 
 def _text(cell: _Cell) -> str:

@@ -1,254 +1,246 @@
-"""What the theory says of a trained run, input by input and in sum, for a terminal and for a file.
+"""A diagnosis as tables for a terminal of 80 columns, as figures, and as a file of every number."""
 
-A vote stands at an input against the rival class with its largest ERI: that one decides whether the
-conditions hold. `plain` is of the members as they are, `soft` of the soft-smoothed ones, which are
-beta-smooth.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from shieldwall.errors import UserError
-from shieldwall.report.plain_table import PlainTable
-from shieldwall.theory.proxies import Proxies, Roc, roc
-from shieldwall.theory.standing import Standing
-from shieldwall.theory.transfer import Transfer
+from shieldwall.report.formats import PlainTable
+from shieldwall.report.plots import COLOURS, figure_bytes
+from shieldwall.theory.diagnosis import EQUAL, MME, PREMISES_FAIL, WE, Diagnosis
+from shieldwall.theory.strategies import VERDICTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-WE, MME = "we", "mme"
-TITLES = {WE: "WE", MME: "MME"}
+FOLDER = "theory"
+"""Where in a run folder a diagnosis is kept."""
+FILE = "diagnosis.tsv"
 PAPERS_AREA = 0.66
+_TITLES = {WE: "WE", MME: "MME"}
+_BLUE, _RED, _GREY = COLOURS[0], COLOURS[1], "0.6"
 
 
-@dataclass(frozen=True)
-class AtInput:
-    """Everything about one input; votes are `member-1`, ..., `we` and `mme`, pairs `1-2` and so on."""
-
-    idx: int
-    truth: int
-    plain: Mapping[str, Standing]
-    soft: Mapping[str, Standing]
-    cosines: Mapping[str, float]
-    """Of the members' gradients against WE's rival, by pair."""
-    soft_cosines: Mapping[str, float]
-    member_slopes: Sequence[float]
-    """The soft-smoothed members' own slopes against the rival of their WE."""
-    proxies: Proxies
-    answers: Mapping[str, int]
-    """The label of each vote without noise."""
-    predicted: Mapping[str, int]
-    """The certified labels, ABSTAIN among them."""
-    radii: Mapping[str, float]
-    """The certified radii."""
-
-    def radius_around_truth(self, vote: str) -> float:
-        return self.radii[vote] if self.predicted[vote] == self.truth else 0.0
-
-    @property
-    def larger(self) -> str:
-        """Which of WE and MME has the larger certified radius around the truth, or `equal`."""
-        we, mme = self.radius_around_truth(WE), self.radius_around_truth(MME)
-        return "equal" if we == mme else WE if we > mme else MME
-
-    @property
-    def foretold(self) -> str:
-        """Which of them the corollary says it is, or `premises fail`."""
-        return "premises fail" if np.isnan(self.proxies.x) else MME if self.proxies.x > 0 else WE
+def diagnosis_files(diagnosis: Diagnosis) -> dict[str, bytes]:
+    """The files of a diagnosis by name: first the numbers, then the figures."""
+    figures = {"eri.png": indicator_figure(diagnosis), "we-or-mme.png": difference_figure(diagnosis)}
+    if diagnosis.curve is not None:
+        figures["roc.png"] = roc_figure(diagnosis)
+    drawn = {name: figure_bytes(figure, Path(name)) for name, figure in figures.items()}
+    return {FILE: to_tsv(diagnosis).encode(), **drawn}
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """A run at M inputs."""
-
-    inputs: Sequence[AtInput]
-    r: float
-    """The radius of ERI."""
-    sigma: float
-    attack: float
-    """The length of the attacks."""
-    transfer: Transfer
-    """From the members (rows) to the members, WE and MME (columns)."""
-    settings: Mapping[str, object] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.inputs:
-            raise UserError("there is no input to diagnose")
-
-    @property
-    def votes(self) -> list[str]:
-        return list(self.inputs[0].plain)
-
-    def values(self, kind: str, vote: str, name: str) -> Floats:
-        """A number of a vote's standing, `plain` or `soft`, at every input."""
-        return np.array([getattr(getattr(one, kind)[vote], name) for one in self.inputs])
-
-    def proxy(self, name: str) -> Floats:
-        return np.array([getattr(one.proxies, name) for one in self.inputs])
-
-    @cached_property
-    def curve(self) -> Roc | None:
-        """fig:roc over the inputs whose radii differ; None if all of these favour one vote."""
-        told_apart = [one for one in self.inputs if one.larger != "equal" and one.foretold in (WE, MME)]
-        mme = [one.larger == MME for one in told_apart]
-        return roc([one.proxies.x for one in told_apart], mme) if len(set(mme)) > 1 else None
-
-
-@dataclass(frozen=True)
-class Advice:
-    vote: str
-    reason: str
-
-
-def advice(inputs: Sequence[AtInput]) -> Advice:
-    """The vote that the corollary favours at most inputs, and why, in one line."""
-    known = [one.proxies for one in inputs if one.foretold in (WE, MME)]
-    if not known:
-        return Advice("either", "the premises of the corollary fail, so it favours neither")
-    above = sum(one.x > 0 for one in known)
-    vote, count, side = (MME, above, "above") if 2 * above > len(known) else (WE, len(known) - above, "below")
-    ratio, threshold = (
-        float(np.median([getattr(one, name) for one in known])) for name in ("ratio", "threshold")
-    )
-    where = "" if len(inputs) == 1 else f" at {count:,} of {len(inputs):,} inputs (medians)"
-    reason = f"lambda_1/lambda_2 = {ratio:.2f} is {side} its threshold {threshold:.2f}{where}"
-    return Advice(title(vote), reason)
-
-
-def measured(found: Diagnosis) -> str:
-    """What the certificates say of the same question, in one line."""
-    we, mme = (float(np.mean([one.radius_around_truth(vote) for one in found.inputs])) for vote in (WE, MME))
-    return f"mean certified radius around the truth: WE {we:.4f}, MME {mme:.4f}"
-
-
-def shown(found: Diagnosis) -> Iterator[Table | str]:
-    """The diagnosis for a terminal of 80 columns: tables, each below its title and above its notes."""
-    yield f"members as they are: ERI = slope - margin / r at r = {found.r:g}, means over {_inputs(found)}"
-    yield _plain(found)
-    yield "\nsoft-smoothed members"
-    yield _soft(found)
-    yield f"sure r: sufficient for beta = 2/sigma^2 = {2 / found.sigma**2:.3g}; sharp: for the least beta"
-    yield f"certified: the smoothed vote, by sampling, {found.settings.get('n', 0):,} draws"
+def diagnosis_tables(diagnosis: Diagnosis) -> Iterator[Table | str]:
+    """What a terminal shows: tables, each below its title and above its notes."""
+    n, draws = (int(str(diagnosis.settings.get(name, 0))) for name in ("n", "draws"))
+    inputs = f"{len(diagnosis.inputs):,} input{'s' * (len(diagnosis.inputs) > 1)}"
+    yield f"unsmoothed members: ERI = slope - margin / r, r = {diagnosis.r:g}; means over {inputs}"
+    yield _plain_table(diagnosis)
+    yield f"\nsoft-smoothed members, from {draws:,} noise samples per input"
+    yield _soft_table(diagnosis)
+    beta = 2 / diagnosis.sigma**2
+    yield f"radius: sufficient for beta = 2/sigma^2 = {beta:.3g}; sharp: for the least valid beta"
+    yield f"certified: radius of the smoothed vote around the true class, n = {n:,}"
     yield "\ncosine of two members' gradients against the strongest rival of WE"
-    yield _pairs(found)
-    yield f"\nattacks of length {found.attack:g} on a member: how many succeed, and fool which other in %"
-    yield _transfer(found)
-    yield "\nWE or MME"
-    yield _we_or_mme(found)
-    yield from _comparison_notes(found)
+    yield _cosine_table(diagnosis)
+    yield f"\nattacks of length {diagnosis.attack:g} on each member: how many succeed, % that fool others too"
+    yield _transfer_table(diagnosis)
+    yield "\nMME of two members smoothed (EBS), or both smoothed first (EAS): larger radius"
+    yield _pair_table(diagnosis)
+    yield "estimated from frequencies, without a guarantee; means over the inputs"
+    yield "\nWE or MME: the larger radius"
+    yield _winner_table(diagnosis)
+    yield from _comparison_notes(diagnosis, inputs)
 
 
-def title(vote: str) -> str:
-    return TITLES.get(vote, vote.replace("-", " "))
+def to_tsv(diagnosis: Diagnosis) -> str:
+    """Tab-separated, a line per input, numbers at full precision; the last columns are the settings."""
+    lines = [_cells(diagnosis, k) for k in range(len(diagnosis.inputs))]
+    rows = [list(lines[0]), *([str(value) for value in cells.values()] for cells in lines)]
+    return "".join("\t".join(row) + "\n" for row in rows)
 
 
-def small_table(*headings: str) -> Table:
-    """An empty table: numbers to the right, names, which have no heading, to the left."""
-    drawn = PlainTable()
-    for heading in headings:
-        drawn.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    return drawn
+def _cells(diagnosis: Diagnosis, k: int) -> dict[str, object]:
+    at_input = diagnosis.inputs[k]
+    cells: dict[str, object] = {"idx": at_input.idx, "truth": at_input.truth}
+    for vote in diagnosis.votes:
+        cells |= {f"{vote}_answer": at_input.answers[vote], f"{vote}_predict": at_input.predicted[vote]}
+        cells |= {f"{vote}_radius": at_input.radii[vote]}
+        for kind, indicator in (("plain", at_input.plain[vote]), ("soft", at_input.soft[vote])):
+            cells |= {f"{vote}_{kind}_{name}": value for name, value in vars(indicator).items()}
+    cells |= {f"cosine_{pair}": value for pair, value in at_input.cosines.items()}
+    cells |= {f"soft_cosine_{pair}": value for pair, value in at_input.soft_cosines.items()}
+    for pair, wins in at_input.pairs.items():
+        first, second = pair.split("-")
+        cells |= {f"p_{first}": wins.p_a, f"p_{second}": wins.p_b}
+        cells |= {f"p_ab_{pair}": wins.p_ab, f"p_{pair}": wins.p}
+    cells |= {**vars(at_input.proxies), "x": at_input.proxies.x, "measured_winner": at_input.measured_winner}
+    return cells | {"r": diagnosis.r, "attack": diagnosis.attack, **diagnosis.settings}
 
 
-def _inputs(found: Diagnosis) -> str:
-    return f"{len(found.inputs):,} input{'s' * (len(found.inputs) > 1)}"
+def _plain_table(diagnosis: Diagnosis) -> Table:
+    table = _small_table("", "correct %", "margin", "slope", "ERI", "ERI < 0 %")
+    for vote in diagnosis.votes:
+        correct = np.array([at_input.answers[vote] == at_input.truth for at_input in diagnosis.inputs])
+        margin, slope, eri = (diagnosis.values("plain", vote, name) for name in ("margin", "slope", "eri"))
+        cells = [_mean(margin), _mean(slope), _mean(eri), _percent(eri < 0)]
+        table.add_row(_title(vote), _percent(correct), *(_known(eri, cell) for cell in cells))
+    return table
 
 
-def _plain(found: Diagnosis) -> Table:
-    drawn = small_table("", "right %", "margin", "slope", "ERI", "ERI < 0 %")
-    for vote in found.votes:
-        right = np.mean([one.answers[vote] == one.truth for one in found.inputs])
-        margin, slope, eri = (found.values("plain", vote, name) for name in ("margin", "slope", "eri"))
-        first_order = [_mean(margin), _mean(slope), _mean(eri), _percent(eri < 0)]
-        drawn.add_row(title(vote), f"{100 * right:.1f}", *(_known(eri, cell) for cell in first_order))
-    return drawn
-
-
-def _soft(found: Diagnosis) -> Table:
-    drawn = small_table("", "margin", "slope", "ERI", "+-", "sure r", "sharp", "certified")
-    for vote in found.votes:
-        margin, slope, eri, error, sure, sharp = (
-            found.values("soft", vote, name)
-            for name in ("margin", "slope", "eri", "eri_error", "sure", "sure_sharp")
+def _soft_table(diagnosis: Diagnosis) -> Table:
+    table = _small_table("", "margin", "slope", "ERI", "+-", "radius", "sharp", "certified")
+    for vote in diagnosis.votes:
+        margin, slope, eri, error, radius, sharp = (
+            diagnosis.values("soft", vote, name)
+            for name in ("margin", "slope", "eri", "eri_error", "certified_radius", "certified_radius_sharp")
         )
         mean_error = float(np.sqrt((error**2).sum()) / len(error))
-        first_order = [_mean(margin), _mean(slope), _mean(eri), f"{mean_error:.3f}"]
-        certified = np.array([one.radius_around_truth(vote) for one in found.inputs])
-        drawn.add_row(
-            title(vote), *(_known(eri, cell) for cell in first_order),
-            _mean(sure), _mean(sharp), _mean(certified),
-        )  # fmt: skip
-    return drawn
+        cells = [_mean(margin), _mean(slope), _mean(eri), f"{mean_error:.3f}"]
+        radii = (radius, sharp, diagnosis.radii_around_truth(vote))
+        table.add_row(_title(vote), *(_known(eri, cell) for cell in cells), *map(_mean, radii))
+    return table
 
 
-def _pairs(found: Diagnosis) -> Table:
-    drawn = small_table("pair", "mean", "> 0.5 %", "soft-smoothed", "> 0.5 %")
-    for pair in found.inputs[0].cosines:
-        plain = np.array([one.cosines[pair] for one in found.inputs])
-        soft = np.array([one.soft_cosines[pair] for one in found.inputs])
-        drawn.add_row(pair, *(cell for of in (plain, soft) for cell in (_known_mean(of), _percent(of > 0.5))))
-    return drawn
+def _cosine_table(diagnosis: Diagnosis) -> Table:
+    table = _small_table("pair", "mean", "> 0.5 %", "soft-smoothed", "> 0.5 %")
+    for pair in diagnosis.inputs[0].cosines:
+        plain = np.array([at_input.cosines[pair] for at_input in diagnosis.inputs])
+        soft = np.array([at_input.soft_cosines[pair] for at_input in diagnosis.inputs])
+        table.add_row(
+            pair, _known_mean(plain), _percent(plain > 0.5), _known_mean(soft), _percent(soft > 0.5)
+        )
+    return table
 
 
-def _transfer(found: Diagnosis) -> Table:
-    members = len(found.transfer.tried)
-    drawn = small_table("attacked", "succeed", *(f"to {k + 1}" for k in range(members)), "to WE", "to MME")
-    for k, rates in enumerate(found.transfer.rates):
+def _transfer_table(diagnosis: Diagnosis) -> Table:
+    transfer, members = diagnosis.transfer, len(diagnosis.transfer.tried)
+    table = _small_table("attacked", "succeed", *(f"to {k + 1}" for k in range(members)), "to WE", "to MME")
+    for k, rates in enumerate(transfer.rates):
         cells = ["-" if np.isnan(rate) else f"{100 * rate:.0f}" for rate in rates]
         cells[k] = ""
-        drawn.add_row(f"member {k + 1}", f"{found.transfer.fooled[k, k]} of {len(found.inputs)}", *cells)
-    return drawn
+        table.add_row(f"member {k + 1}", f"{transfer.fooled[k, k]} of {len(diagnosis.inputs)}", *cells)
+    return table
 
 
-def _we_or_mme(found: Diagnosis) -> Table:
-    drawn = small_table("", "WE", "MME", "neither")
-    foretold = [one.foretold for one in found.inputs]
-    larger = [one.larger for one in found.inputs]
-    for name, counted, neither in (
-        ("the corollary says", foretold, "premises fail"), ("larger certified radius", larger, "equal")
+def _pair_table(diagnosis: Diagnosis) -> Table:
+    table = _small_table("pair", "p_a", "p_b", "p_ab", "p", *VERDICTS)
+    for pair in diagnosis.inputs[0].pairs:
+        wins = [at_input.pairs[pair] for at_input in diagnosis.inputs]
+        means = [
+            _known_mean(np.array([getattr(at_input, name) for at_input in wins]))
+            for name in ("p_a", "p_b", "p_ab", "p")
+        ]
+        verdicts = [at_input.verdict for at_input in wins]
+        table.add_row(pair, *means, *(str(verdicts.count(verdict)) for verdict in VERDICTS))
+    return table
+
+
+def _winner_table(diagnosis: Diagnosis) -> Table:
+    table = _small_table("", "WE", "MME", "neither")
+    predicted = [at_input.predicted_winner for at_input in diagnosis.inputs]
+    measured = [at_input.measured_winner for at_input in diagnosis.inputs]
+    for name, winners, neither in (
+        ("the corollary predicts", predicted, PREMISES_FAIL), ("measured", measured, EQUAL)
     ):  # fmt: skip
-        drawn.add_row(name, *(str(counted.count(vote)) for vote in (WE, MME, neither)))
-    return drawn
+        table.add_row(name, *(str(winners.count(vote)) for vote in (WE, MME, neither)))
+    return table
 
 
-def _comparison_notes(found: Diagnosis) -> Iterator[str]:
+def _comparison_notes(diagnosis: Diagnosis, inputs: str) -> Iterator[str]:
     lambda_1, lambda_2, ratio = (
-        float(np.mean(found.proxy(name))) for name in ("lambda_1", "lambda_2", "ratio")
+        float(np.mean(diagnosis.proxy(name))) for name in ("lambda_1", "lambda_2", "ratio")
     )
+    we, mme = (_mean(diagnosis.radii_around_truth(vote)) for vote in (WE, MME))
+    yield f"mean certified radius around the true class: WE {we}, MME {mme}"
     yield f"means: lambda_1 {lambda_1:.3f}, lambda_2 {lambda_2:.3f}, lambda_1/lambda_2 {ratio:.3f}"
-    both = [one for one in found.inputs if one.foretold in (WE, MME) and one.larger in (WE, MME)]
-    yield f"of {len(both)} inputs that both decide they agree at {sum(o.foretold == o.larger for o in both)}"
-    assumed = int((found.proxy("s_f") < found.proxy("s")).sum())
-    yield f"s_f < s, as of independent members, holds at {assumed} of {_inputs(found)}"
-    if found.curve is not None:
-        area, error = found.curve.area, found.curve.error
+    both = diagnosis.with_both_winners()
+    agreeing = sum(at_input.predicted_winner == at_input.measured_winner for at_input in both)
+    yield f"prediction and measurement agree at {agreeing} of the {len(both)} inputs where both prefer one"
+    assumed = int((diagnosis.proxy("s_f") < diagnosis.proxy("s")).sum())
+    yield f"s_f < s, which holds for independent members, holds at {assumed} of {inputs}"
+    if diagnosis.curve is not None:
+        area, error = diagnosis.curve.area, diagnosis.curve.error
         yield f"area under the ROC curve: {area:.2f} +- {error:.2f} (paper: {PAPERS_AREA})"
 
 
-def as_tsv(found: Diagnosis) -> str:
-    """Every input on a line, tab-separated, numbers at full precision; the last columns are the settings."""
-    return "".join("\t".join(row) + "\n" for row in _tsv_rows(found))
+def roc_figure(diagnosis: Diagnosis) -> "Figure":
+    """fig:roc: does X predict at which inputs MME has the larger certified radius?"""
+    assert diagnosis.curve is not None
+    figure, axes = _empty_figure(4.2, 4.0)
+    curve = diagnosis.curve
+    label = f"area {curve.area:.2f} $\\pm$ {curve.error:.2f} (paper: {PAPERS_AREA})"
+    axes.plot(curve.false_positive, curve.true_positive, color=_BLUE, linewidth=2.1, label=label)
+    axes.plot([0, 1], [0, 1], color=_GREY, linewidth=0.9, dashes=(4, 1.5), label="chance")
+    axes.set(
+        xlim=(0, 1), ylim=(0, 1.01), xlabel="share of inputs where WE has the larger radius",
+        ylabel="share of inputs where MME has", aspect="equal",
+    )  # fmt: skip
+    axes.legend(fontsize="small", frameon=False, loc="lower right")
+    return figure
 
 
-def _tsv_rows(found: Diagnosis) -> Iterator[list[str]]:
-    for k, one in enumerate(found.inputs):
-        cells: dict[str, object] = {"idx": one.idx, "truth": one.truth}
-        for vote in found.votes:
-            cells |= {f"{vote}_answer": one.answers[vote], f"{vote}_predict": one.predicted[vote]}
-            cells |= {f"{vote}_radius": one.radii[vote]}
-            for kind, standing in (("plain", one.plain[vote]), ("soft", one.soft[vote])):
-                cells |= {f"{vote}_{kind}_{name}": value for name, value in vars(standing).items()}
-        cells |= {f"cosine_{pair}": value for pair, value in one.cosines.items()}
-        cells |= {f"soft_cosine_{pair}": value for pair, value in one.soft_cosines.items()}
-        cells |= {**vars(one.proxies), "x": one.proxies.x, "larger": one.larger}
-        cells |= {"r": found.r, "attack": found.attack, **found.settings}
-        if k == 0:
-            yield list(cells)
-        yield [str(value) for value in cells.values()]
+def indicator_figure(diagnosis: Diagnosis) -> "Figure":
+    """Certified radius around the truth against the soft-smoothed ERI, for WE and the members."""
+    figure, axes = _empty_figure(6.4, 4.0)
+    for vote in diagnosis.votes:
+        if vote == MME:
+            continue
+        eri, error = diagnosis.values("soft", vote, "eri"), diagnosis.values("soft", vote, "eri_error")
+        is_we = vote == WE
+        axes.errorbar(
+            eri, diagnosis.radii_around_truth(vote), xerr=error, fmt="o", markersize=4.5 if is_we else 2.5,
+            linewidth=0, elinewidth=0.8, color=_BLUE if is_we else _GREY, zorder=3 if is_we else 2,
+            label=_title(vote) if is_we or vote == diagnosis.votes[0] else None,
+        )  # fmt: skip
+    handles, _ = axes.get_legend_handles_labels()
+    names = [f"members 1 to {len(diagnosis.votes) - 2}", "WE"][: len(handles)]
+    axes.legend(handles, names, fontsize="small", frameon=False, loc="upper right")
+    xlabel = f"soft-smoothed ERI at r = {diagnosis.r:g}, with standard errors"
+    axes.set(xlabel=xlabel, ylabel="certified radius (L2)")
+    return figure
+
+
+def difference_figure(diagnosis: Diagnosis) -> "Figure":
+    """The radius of MME less that of WE against lambda_1 / lambda_2, as in fig:transferability."""
+    figure, axes = _empty_figure(6.4, 4.0)
+    ratio = diagnosis.proxy("ratio")
+    difference = diagnosis.radii_around_truth(MME) - diagnosis.radii_around_truth(WE)
+    for chosen, colour, label in ((difference > 0, _RED, "MME larger"), (difference < 0, _BLUE, "WE larger")):
+        axes.scatter(ratio[chosen], difference[chosen], s=12, color=colour, label=f"{label}: {chosen.sum()}")
+    axes.axhline(0.0, color="0.4", linewidth=0.8, label=f"equal: {(difference == 0).sum()}")
+    axes.set(xlabel="$\\lambda_1 / \\lambda_2$", ylabel="radius of MME - radius of WE")
+    axes.legend(fontsize="small", frameon=False)
+    return figure
+
+
+def _empty_figure(width: float, height: float) -> "tuple[Figure, Axes]":
+    # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    axes = figure.add_subplot(facecolor="white")
+    axes.grid(color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _small_table(*headings: str) -> PlainTable:
+    """An empty table: numbers to the right, names, which have no heading, to the left."""
+    table = PlainTable()
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    return table
+
+
+def _title(vote: str) -> str:
+    return _TITLES.get(vote, vote.replace("-", " "))
 
 
 def _mean(values: Floats) -> str:

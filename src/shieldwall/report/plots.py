@@ -1,60 +1,91 @@
 """Certified accuracy against radius, drawn; around it a band, where several seeds or intervals are shown."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shieldwall.errors import UserError
-from shieldwall.report.bands import fill_band, rows_with_band, what_bands_are
-from shieldwall.report.cells import about
-from shieldwall.report.estimates import accuracy, steps
-from shieldwall.report.figure_files import check_figure_path, write_figure
-from shieldwall.report.legends import legend_place
-from shieldwall.report.norms import shared_norm
-from shieldwall.report.notes import notes
-from shieldwall.report.rows import Row, as_rows, logs_of, titles
-from shieldwall.report.styles import styles
-from shieldwall.results.record import Log
+from shieldwall.report.tables import PLUS_MINUS, describe, notes
+from shieldwall.results.certificates import Floats
+from shieldwall.results.intervals import accuracy, accuracy_deviation, accuracy_interval, steps
+from shieldwall.results.rows import Row, shared_norm, titles
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Okabe and Ito's colours, which the colour-blind tell apart, without the yellow that white swallows.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
+_STRONG, _THIN = 2.1, 0.9
+_ROAD = {"linewidth": 3.6, "alpha": 0.5}
+"""A line below dashes of its colour."""
+_MAX_STEPS = 1000
+"""More would not be seen, and make a file of thousands of inputs large."""
 
-def plot_certified_accuracy(
-    shown: Sequence[Log | Row],
-    paths: str | Path | Iterable[str | Path],
-    radii: Sequence[float] | None = None,
-    *,
-    intervals: bool = False,
-) -> None:
-    """Draw the exact step curve of each log or row, to each path: PNG, PDF or SVG, by its suffix.
+# Without these each file would hold the date and the version that drew it, and never be the same twice.
+_METADATA: dict[str, dict[str, Any]] = {
+    ".png": {"Software": None},
+    ".pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
+    ".svg": {"Date": None, "Creator": None},
+}
+_DESCRIPTION = {".png": "Description", ".pdf": "Subject", ".svg": "Description"}
+"""What each kind of file calls the text that says what it shows."""
+
+
+def check_figure_path(path: Path) -> None:
+    """Refuse a suffix that no figure is written as."""
+    if path.suffix.lower() not in _METADATA:
+        raise UserError(f"{path}: a figure is written as .png, .pdf or .svg, by the file's suffix")
+
+
+def figure_bytes(figure: "Figure", path: Path, about: str | None = None) -> bytes:
+    """The figure as a file's content by the path's suffix: the same bytes each time.
+
+    `about` says in the file's metadata how it was made.
+    """
+    from matplotlib import rc_context
+
+    check_figure_path(path)
+    suffix = path.suffix.lower()
+    content, metadata = BytesIO(), {**_METADATA[suffix], _DESCRIPTION[suffix]: about}
+    style = rc_context(
+        {
+            # TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
+            "pdf.fonttype": 42,
+            # Text as text, for the same reason; without DejaVu Sans it is shown in another sans serif.
+            "svg.fonttype": "none",
+            # The names inside the file are hashes, salted at random without this.
+            "svg.hashsalt": "shieldwall",
+        }
+    )
+    with style:
+        figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=metadata)
+    return content.getvalue()
+
+
+def describe_figure(rows: Sequence[Row], *, intervals: bool = False) -> str:
+    """What a figure shows and how it was made, for its metadata: inputs, n, alpha."""
+    lines = [describe(rows), *notes(rows, intervals=intervals)]
+    return "; ".join(lines).replace("in brackets: ", "bands: ")
+
+
+def accuracy_figure(
+    rows: Sequence[Row], radii: Sequence[float] | None = None, *, intervals: bool = False
+) -> "Figure":
+    """The exact step curve of each row: certified accuracy A(r) against r.
 
     `radii`, where given, are the ticks of the radius axis. The band is the standard deviation over seeds to
-    both sides, or with `intervals` the interval at 95%, for each radius by itself; the legend says which. The
-    file's metadata say what is below a table: inputs, n, alpha.
+    both sides, or with `intervals` the interval at 95%, for each radius by itself; the legend says which.
     """
-    targets = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    for target in targets:
-        check_figure_path(target)
-    if not shown:
-        raise UserError("there are no logs to draw")
-    figure = draw(shown, radii, intervals=intervals)
-    made = "; ".join([about(shown), *notes(shown, intervals=intervals)]).replace("in brackets: ", "bands: ")
-    for target in targets:
-        write_figure(figure, target, made)
-
-
-def draw(
-    shown: Sequence[Log | Row], radii: Sequence[float] | None = None, *, intervals: bool = False
-) -> "Figure":
-    """The figure, not yet written: certified accuracy A(r) against r, a step curve for each row."""
     # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
     from matplotlib.figure import Figure
 
-    rows, norm = as_rows(shown), shared_norm(logs_of(shown))
+    norm = shared_norm(rows)
     figure = Figure(figsize=(6.4, 4.0), layout="constrained", facecolor="white")
     axes = figure.add_subplot(facecolor="white")
     one_run = len(rows) > 1 and len({row.run for row in rows}) == 1
@@ -83,7 +114,7 @@ def draw(
 
     heading = [line for line in (_heading(rows, one_run), what_bands_are(rows, intervals=intervals)) if line]
     texts = [*heading, *labels]
-    place = legend_place(rows, texts, right, top)
+    place = _legend_place(rows, texts, right, top)
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
     axes.legend(title="\n".join(heading), alignment="left", frameon=False, **small, **place)
     if "bbox_to_anchor" in place:
@@ -98,3 +129,99 @@ def _heading(rows: Sequence[Row], one_run: bool) -> str:
     if not one_run:
         return shared
     return f"{rows[0].run} ({shared})" if shared else rows[0].run
+
+
+def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The line of each log: thin for a single member, strong for all else.
+
+    Within one run every row has a colour of its own; of several runs, each has a colour for all of its rows.
+    The dashes tell ensembles apart, and lie over what is solid: the votes of one run often have nearly one
+    curve. Where both have one colour, the solid line is a pale and broad one, a road with the dashes on it.
+    Past the last colour the dashes change.
+    """
+    ensembles = [row for row in rows if not row.is_member]
+    members = [row for row in rows if row.is_member]
+    runs = list(dict.fromkeys(row.run for row in rows))
+    lines: dict[int, dict[str, Any]] = {}
+    if len(runs) == 1:
+        for color, row in enumerate(ensembles):
+            lines[id(row)] = _line(color, color, _STRONG)
+        for color, row in enumerate(members, len(ensembles)):
+            lines[id(row)] = _line(color, color // len(COLOURS), _THIN)
+        return [lines[id(row)] for row in rows]
+
+    rounds = math.ceil(len(runs) / len(COLOURS))
+    for first, run in enumerate(runs):
+        for kind, width in ((ensembles, _STRONG), (members, _THIN)):
+            of_run = [row for row in kind if row.run == run]
+            for place, row in enumerate(of_run):
+                line = _line(first, first // len(COLOURS) + place * rounds, width)
+                is_road = width == _STRONG and place == 0 and len(of_run) > 1
+                lines[id(row)] = {**line, **_ROAD} if is_road else line
+    return [lines[id(row)] for row in rows]
+
+
+def _line(colour: int, dashes: int, width: float) -> dict[str, Any]:
+    return {
+        "color": COLOURS[colour % len(COLOURS)],
+        "linestyle": _DASHES[dashes % len(_DASHES)],
+        "linewidth": width,
+        # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
+        "zorder": 2 + width,
+    }
+
+
+def rows_with_band(rows: Sequence[Row], *, intervals: bool) -> list[Row]:
+    """All that have one; of several runs only the ensembles, where there are any, for too many would blur."""
+    banded = [row for row in rows if intervals or row.seeds > 1]
+    several = len({row.run for row in rows}) > 1
+    return [row for row in banded if several and not row.is_member] or banded
+
+
+def what_bands_are(rows: Sequence[Row], *, intervals: bool) -> str:
+    """In words, for a legend; nothing where no row has a band."""
+    banded = rows_with_band(rows, intervals=intervals)
+    if not banded:
+        return ""
+    what = "95% intervals" if intervals else f"{PLUS_MINUS} standard deviation over seeds"
+    of_some = any(row.is_member for row in rows) and not any(row.is_member for row in banded)
+    return f"bands: {what}{', not of members' if of_some else ''}"
+
+
+def fill_band(axes: "Axes", row: Row, style: dict[str, Any], *, intervals: bool, alpha: float) -> None:
+    """Shade the band below the curves, where the row has one."""
+    radii = steps(row)
+    if len(radii) > _MAX_STEPS:
+        radii = radii[np.linspace(0, len(radii) - 1, _MAX_STEPS).round().astype(int)]
+    ends = band(row, radii, intervals=intervals)
+    if ends is not None:
+        look: dict[str, Any] = {"color": style["color"], "alpha": alpha, "linewidth": 0}
+        axes.fill_between(radii, *ends, step="pre", zorder=1.5, **look)
+
+
+def band(row: Row, radii: Floats, *, intervals: bool) -> tuple[Floats, Floats] | None:
+    """Its lower and upper end at each radius: mean -+ the standard deviation over seeds, or the interval."""
+    if intervals:
+        return accuracy_interval(row, radii)
+    spread = accuracy_deviation(row, radii)
+    if spread is None:
+        return None
+    middle = accuracy(row, radii)
+    return np.maximum(middle - spread, 0.0), np.minimum(middle + spread, 1.0)
+
+
+def _legend_place(rows: Sequence[Row], texts: Sequence[str], right: float, top: float) -> dict[str, Any]:
+    """A corner of the axes that no curve enters, or else beside them.
+
+    The curves only fall, so none enters the upper right box [x, right] x [y, top] if each is
+    below y at x, and none enters the lower left box [0, x] x [0, y] if each is above y at x.
+    """
+    # The share of the axes that the text covers, as measured on figures of this size.
+    width = 0.13 + 0.0145 * max(len(text) for text in texts)
+    height = 0.04 + 0.052 * len(texts)
+    if width < 1 and height < 1:
+        if all(accuracy(row, [right * (1 - width)]) < top * (1 - height) for row in rows):
+            return {"loc": "upper right"}
+        if all(accuracy(row, [right * width]) > top * height for row in rows):
+            return {"loc": "lower left"}
+    return {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}

@@ -1,75 +1,224 @@
-"""One row for each log, or for several shown as one: clean and certified accuracies, ACR, abstentions."""
+"""A results table before it takes a form: what it shows, its cells, and the notes below it."""
 
-import re
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
+import numpy as np
 
-from shieldwall.report.cells import Column, about, columns
-from shieldwall.report.notes import notes
-from shieldwall.report.plain_table import PlainTable
-from shieldwall.report.rows import Row, as_rows, titles
-from shieldwall.results.record import Log
+from shieldwall.results.certificates import Certificates, shared
+from shieldwall.results.intervals import (
+    abstentions,
+    accuracy,
+    accuracy_deviation,
+    accuracy_interval,
+    average_radius,
+)
+from shieldwall.results.metrics import default_radii
+from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sigmas_of, titles
 
-_GAP = 2
-_LEAST_TITLE = 24
-
-
-class _Table(PlainTable):
-    """A table that wraps its first column to fit the terminal, but never cuts a number.
-
-    Where even that is too wide it overflows: rich by itself would drop the titles, then digits.
-    """
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        titles, *numbers = self.columns
-        widest = max(cell_len(text.plain) for text in titles.cells if isinstance(text, Text))
-        taken = sum((column.width or 0) + _GAP for column in numbers)
-        titles.width = min(widest, max(_LEAST_TITLE, options.max_width - taken))
-        return super().__rich_console__(console, options.update_width(taken + titles.width))
+PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+STOPPED_EARLY = "sampling stopped early: n draws might certify larger radii, and so a larger ACR"
+_NUM_DIGITS, _MAX_DECIMALS = 3, 9
+_NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
+_BOUNDS_OF_MEMBERS = {
+    "after-smoothing": "one-sided",
+    "after-smoothing-two-sided": "two-sided",
+    "after-smoothing-sequential": "sequential",
+}
+"""Ensemble-after-smoothing bounds every member by itself, in one of these ways."""
 
 
-def table(
-    shown: Sequence[Log | Row], radii: Sequence[float] | None = None, *, intervals: bool = False
+@dataclass(frozen=True)
+class Column:
+    """One column: two lines of heading, a cell for each row, and which cells to stress."""
+
+    heading: tuple[str, str]
+    cells: list[str]
+    best: list[bool]
+    margins: list[str]
+    """What follows the number in each cell: its deviation over seeds, its interval, or nothing."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A line for each row: its title, the run that it is of, and a cell of each column."""
+
+    title: str
+    row_titles: list[str]
+    runs: list[str]
+    columns: list[Column]
+    notes: list[str]
+    intervals: bool
+    """Whether margins are intervals."""
+
+
+def accuracy_table(
+    rows: Sequence[Row], radii: Sequence[float] | None = None, *, intervals: bool = False
 ) -> Table:
-    """The table for a terminal; the best of each column is bold, an interval stands below its number.
+    """Certified accuracy at each radius, ACR, abstentions and inputs; the column of radius 0 is "clean".
 
-    To print one that may be wider than the terminal, give `crop=False` to rich's `print`.
+    `intervals` adds to each number the interval at 95%, instead of the deviation over seeds. A column that
+    would be empty is left out. Nothing is stressed where the rows do not compare.
     """
-    heading, found = about(shown), columns(shown, radii, intervals=intervals)
-    drawn = _Table(title=Text(heading), caption=Text("\n".join(notes(shown, intervals=intervals))))
-    drawn.add_column(overflow="fold")
-    between = "\n" if intervals else " "
-    for column in found:
-        cells = [_cell(column, k, between) for k in range(len(shown))]
-        lines = (line for cell in cells for line in cell.plain.split("\n"))
-        width = max(len(text) for text in (*column.heading, *lines))
-        drawn.add_column(Text("\n".join(column.heading)), justify="right", no_wrap=True, width=width)
-    for k, title in enumerate(titles(as_rows(shown))):
-        # A Text, for a title may hold what would be markup in a string.
-        drawn.add_row(Text(title), *(_cell(column, k, between) for column in found))
-    return drawn
+    return Table(
+        describe(rows),
+        titles(rows),
+        [row.run for row in rows],
+        _columns(rows, table_radii(rows, radii), intervals),
+        notes(rows, intervals=intervals),
+        intervals,
+    )
 
 
-def _cell(column: Column, k: int, between: str) -> Text:
-    number = Text(column.cells[k], style="bold" if column.best[k] else "")
-    return Text.assemble(number, between, column.margins[k]) if column.margins[k] else number
+def describe(rows: Sequence[Row]) -> str:
+    """What the table shows; rows that no table can show are refused."""
+    return f"certified accuracy in %, by {shared_norm(rows)} radius"
 
 
-def as_markdown(
-    shown: Sequence[Log | Row], radii: Sequence[float] | None = None, *, intervals: bool = False
-) -> str:
-    """The same table in Markdown, its title above it and its notes below."""
-    title, found = about(shown), columns(shown, radii, intervals=intervals)
-    lines = [
-        ["", *(" ".join(column.heading).strip() for column in found)],
-        [":--", *("--:" for _ in found)],
+def table_radii(rows: Sequence[Row], radii: Sequence[float] | None = None) -> list[float]:
+    """The radii of a table, 0 among them, always: those given, or round ones."""
+    wanted = default_radii([one for row in rows for one in row.certificates]) if radii is None else radii
+    return [float(r) for r in np.unique(np.append(0.0, wanted))]
+
+
+def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[Column]:
+    compare = not incomparable_settings(rows)
+    accuracies = np.array([accuracy(row, radii) for row in rows])
+    margins = [_margins_by_radius(row, radii, intervals) for row in rows]
+    abstained = [abstentions(row) for row in rows]
+    columns = [
+        *(
+            _ranked(
+                ("" if r else "clean", _radius(r)),
+                [_percent(value) for value in accuracies[:, k]],
+                [margin[k] for margin in margins],
+                compare,
+            )
+            for k, r in enumerate(radii)
+        ),
+        _average_radii(rows, intervals, compare),
+        _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in abstained]),
+        _plain(("", "inputs"), [str(row.num_inputs) for row in rows]),
     ]
-    for k, name in enumerate(titles(as_rows(shown))):
-        cells = ((f"**{c.cells[k]}**" if c.best[k] else c.cells[k], c.margins[k]) for c in found)
-        lines.append([re.sub(r"([|$])", r"\\\1", name), *(" ".join(cell).rstrip() for cell in cells)])
-    rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n\n".join([title, rows, *notes(shown, intervals=intervals)]) + "\n"
+    return [column for column in columns if any(column.cells)]
+
+
+def _margins_by_radius(row: Row, radii: list[float], intervals: bool) -> list[str]:
+    if intervals:
+        low, high = accuracy_interval(row, radii)
+        return [_between(_percent(a), _percent(b)) for a, b in zip(low, high, strict=True)]
+    spread = accuracy_deviation(row, radii)
+    return [""] * len(radii) if spread is None else [f"{PLUS_MINUS} {_percent(one)}" for one in spread]
+
+
+def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Column:
+    """Three decimals, or as many as three digits of the largest take."""
+    averages = [average_radius(row) for row in rows]
+    largest = max((one.value for one in averages if one is not None), default=0.0)
+    decimals = max(_NUM_DIGITS, _decimals(largest))
+    cells, margins = [], []
+    for one in averages:
+        cells.append("" if one is None else f"{one.value:.{decimals}f}")
+        if one is not None and intervals and math.isfinite(one.high):
+            margins.append(_between(f"{one.low:.{decimals}f}", f"{one.high:.{decimals}f}"))
+        elif one is not None and not intervals and one.deviation is not None:
+            margins.append(f"{PLUS_MINUS} {one.deviation:.{decimals}f}")
+        else:
+            margins.append("")
+    return _ranked(("", "ACR"), cells, margins, compare)
+
+
+def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
+    return Column(heading, cells, [False] * len(cells), [""] * len(cells))
+
+
+def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], compare: bool) -> Column:
+    """Stresses the highest as shown, if they compare, and unless all are equal."""
+    numbers = {cell for cell in cells if cell}
+    top = max(numbers, key=float, default="") if compare and len(numbers) > 1 else None
+    return Column(heading, cells, [cell == top for cell in cells], margins)
+
+
+def _between(low: str, high: str) -> str:
+    return f"[{low}, {high}]"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.1f}"
+
+
+def _radius(r: float) -> str:
+    """At least two decimals; at most four, or as many as three digits take."""
+    whole, decimals = f"{r:.{max(4, _decimals(r))}f}".split(".")
+    return f"{whole}.{decimals.rstrip('0'):0<2}"
+
+
+def _decimals(value: float) -> int:
+    """How many _NUM_DIGITS digits take, counted from the first that is not 0."""
+    return min(_MAX_DECIMALS, _NUM_DIGITS - 1 - math.floor(math.log10(value))) if value else 0
+
+
+def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
+    """What holds for all of the rows, what is meant by a margin, and a warning where they do not compare."""
+    certificates = [one for row in rows for one in row.certificates]
+    facts = (shared(fact) for fact in zip(*map(_facts, certificates), strict=True))
+    lines = [", ".join(fact for fact in facts if fact)]
+    if differing := incomparable_settings(rows):
+        *others, last = differing
+        named = f"{', '.join(others)} and {last}" if others else last
+        verb = "differs" if differing in (["n"], ["alpha"]) else "differ"
+        lines.append(f"warning: {named} {verb} from log to log, so the rows do not compare")
+    if any(one.max_n is not None for one in certificates):
+        lines.append(STOPPED_EARLY)
+    lines.append(_about_envelopes([row for row in rows if row.is_envelope]))
+    averaged = [row for row in rows if row.seeds > 1]
+    if intervals:
+        lines.append(_about_intervals(rows, averaged))
+    elif averaged:
+        lines.append(f"mean {PLUS_MINUS} standard deviation over {_seeds(averaged)}")
+    return [line for line in lines if line]
+
+
+def _about_envelopes(rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
+    sigmas = sigmas_of(rows)
+    same = all(sigmas_of([row]) == sigmas for row in rows)
+    which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}" if same else "the sigmas that were run"
+    what = f"best sigma: at each radius the best of {which}, chosen on these inputs"
+    return f"{what}; no one classifier has them all"
+
+
+def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
+    """Which intervals these are: formulas in `results.intervals`."""
+    over = "over inputs (accuracy: Clopper-Pearson, ACR: Student's t)"
+    if averaged:
+        where = "" if len(averaged) == len(rows) else ", where averaged,"
+        over += f" and{where} over {_seeds(averaged)} (Student's t; the squares of both widths add up)"
+    at_once = ", for all sigmas at once (Bonferroni)" if any(row.is_envelope for row in rows) else ""
+    return f"in brackets: the 95% interval {over}{at_once}"
+
+
+def _seeds(rows: Sequence[Row]) -> str:
+    fewest, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
+    return f"{fewest} seeds" if fewest == most else f"{fewest} to {most} seeds"
+
+
+def _facts(one: Certificates) -> tuple[str, ...]:
+    """What certificates were made with, in words; empty where they do not say, or where it is the usual."""
+    n = f"n up to {one.max_n:,}" if one.max_n is not None else f"n = {one.fixed_n:,}" if one.fixed_n else ""
+    mean_n = one.mean_n if one.max_n is not None or one.fixed_n is None else None
+    kind = (one.noise or "gaussian").partition("(")[0]
+    noise = f"noise {one.noise}" if one.sigma is None else f"{_NOISE.get(kind, kind)} noise"
+    bound = _BOUNDS_OF_MEMBERS.get(one.bound_kind or "", one.bound_kind)
+    return (
+        f"{len(one):,} inputs",
+        n,
+        "" if mean_n is None else f"{mean_n:,.0f} draws on average",
+        "" if one.alpha is None else f"alpha = {one.alpha:g}",
+        "" if one.sigma is None else f"sigma = {one.sigma:g}",
+        "" if kind == "gaussian" else noise,
+        "" if one.precision in (None, "float32") else str(one.precision),
+        "" if bound in (None, "one-sided") else f"{bound} bound",
+    )

@@ -24,8 +24,8 @@ import yaml
 
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
+from shieldwall.recipes import difference
 from shieldwall.results.certificates import (
-    ABSTAIN,
     DEVIATIONS,
     Certificates,
     Floats,
@@ -33,6 +33,7 @@ from shieldwall.results.certificates import (
     shared,
     split_call,
 )
+from shieldwall.vocabulary import ABSTAIN, NORMS
 
 REQUIRED = ("idx", "label", "predict", "radius", "correct")
 COLUMNS = (
@@ -42,7 +43,6 @@ COLUMNS = (
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
 UNSAID = {"data_sha256", "batch_size", "threads"}
 """Settings that older folders do not have: nothing is compared where nothing was said."""
-NORMS = ("l1", "l2", "linf")
 USUAL_NORM = "l2"
 """The norm of a file that does not say: what other tools certify."""
 
@@ -389,7 +389,6 @@ def _is_whole(line: bytes) -> bool:
 
 def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Raise if the folder, where there is one, was certified with other settings than these."""
-    from shieldwall.recipes import difference
 
     path = folder / "settings.yaml"
     if not path.is_file():

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
+from shieldwall.vocabulary import NOISES
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _T = TypeVar("_T")
 
-ABSTAIN = -1
-"""The label of an input whose class could not be told with the confidence asked for."""
-DEVIATIONS = {"gaussian": 1.0, "exact-gaussian": 1.0, "uniform": 1 / np.sqrt(3), "laplace": np.sqrt(2)}
+DEVIATIONS = NOISES | {"exact-gaussian": 1.0}
 """The standard deviation of each kind of noise whose parameter is 1."""
 
 _CALL = re.compile(r"([^()]+)\((.+)\)")

@@ -128,9 +128,8 @@ def _drt(objective: Mapping[str, Any], vote: str) -> _Description | None:
         return _Description("gd-only" if rho_gd else "cm-only", base, vote) if rho_gd or rho_cm else None
     if _is_member(vote):
         return _Description("drt", base, "single")
-    return (
-        _Description("drt", base, "we", tuned=True) if vote == "we-grid" else _Description("drt", base, vote)
-    )
+    is_tuned = vote == "we-grid" or vote.startswith("we-grid-")
+    return _Description("drt", base, "we" if is_tuned else vote, tuned=is_tuned)
 
 
 def _is_member(vote: str) -> bool:

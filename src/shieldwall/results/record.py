@@ -8,27 +8,23 @@ other/sigma_0.25                        a file of another tool, called by its ow
 """
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from shieldwall.errors import UserError
+from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
 from shieldwall.results.certificate_file import parse
 from shieldwall.results.certificates import Certificates
-
-if TYPE_CHECKING:
-    from shieldwall.recipes import Recipe
+from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
-_MEMBER = re.compile(r"member-(\d+)")
-_ENSEMBLES = {"we": "WE", "mme": "MME", "eas": "EAS"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +34,8 @@ class RunRecord:
     What a run was made before there was a field or a file for it is empty or None: not recorded.
     """
 
-    name: str
-    """That of the recipe, or of the folder; unlike those of other records that were read together."""
+    base: str
+    """The name of the recipe, or of the folder or the file."""
     home: Path
     """The folder it was read from; of an archive its path without the suffix."""
     certificates: Mapping[str, Certificates]
@@ -48,6 +44,13 @@ class RunRecord:
     """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
     is_run: bool = True
     """Whether it is a run, and not a file that stands alone."""
+    place: str = ""
+    """The end of its path, where it takes that to tell it from others of its name."""
+
+    @property
+    def name(self) -> str:
+        """Unlike those of other records that were read together."""
+        return f"{self.base} ({self.place})" if self.place else self.base
 
     @property
     def logs(self) -> list["Log"]:
@@ -70,10 +73,8 @@ class RunRecord:
         return content[0] if content else None
 
     @cached_property
-    def recipe(self) -> "Recipe | None":
+    def recipe(self) -> Recipe | None:
         """The recipe; None where there is none, or one that this version does not read."""
-        from shieldwall.recipes import from_mapping
-
         try:
             return None if self.recipe_content is None else from_mapping(self.recipe_content)
         except UserError:
@@ -169,24 +170,6 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     return _records(list(found.values()))
 
 
-def is_member(vote: str) -> bool:
-    """Whether a vote is a single member of an ensemble."""
-    return _MEMBER.fullmatch(vote) is not None
-
-
-def vote_title(vote: str) -> str:
-    """A vote as it is read: "member 1", "WE"."""
-    member = _MEMBER.fullmatch(vote)
-    return f"member {member[1]}" if member else _ENSEMBLES.get(vote, vote)
-
-
-def vote_order(vote: str) -> tuple[int, int, str]:
-    """The place of a vote among others: members by number, WE, MME, EAS, the rest by name."""
-    if member := _MEMBER.fullmatch(vote):
-        return 0, int(member[1]), vote
-    return 1, [*_ENSEMBLES, vote].index(vote), vote
-
-
 @dataclass
 class _Found:
     """A record in the making, before runs of one name are told apart."""
@@ -205,11 +188,12 @@ def _records(found: Sequence[_Found]) -> list[RunRecord]:
         homes[run.name].add(run.home)
     return [
         RunRecord(
-            f"{run.name} ({_shortest(run.home, homes[run.name])})" if len(homes[run.name]) > 1 else run.name,
+            run.name,
             run.home,
             run.certificates,
             run.files,
             run.is_run,
+            _shortest(run.home, homes[run.name]) if len(homes[run.name]) > 1 else "",
         )
         for run in found
     ]
@@ -255,7 +239,7 @@ def _run_folder(file: Path) -> Path | None:
     folder = file.parent.resolve()
     if folder.name == FOLDER or (folder.parent / "recipe.yaml").is_file():
         return folder.parent
-    return folder if _stem(file) in _ENSEMBLES or is_member(_stem(file)) else None
+    return folder if is_standard_vote(_stem(file)) else None
 
 
 def _home(file: Path) -> Path:

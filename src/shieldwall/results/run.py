@@ -8,7 +8,6 @@ members/member-1.safetensors  the trained weights
 certificates/we.tsv, ...      one file per vote, one line per input
 """
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -18,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 from torch import nn
 
-from shieldwall import pretrained
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
@@ -28,13 +27,10 @@ from shieldwall.results.archive import is_archive
 
 
 class Run:
-    """An existing run folder, or the copy of a pretrained one.
-
-    `create` makes one, or opens one of the same recipe.
-    """
+    """An existing run folder; `create` makes one, or opens one of the same recipe."""
 
     def __init__(self, path: Path | str) -> None:
-        self.path = pretrained.at_hand(Path(path))
+        self.path = Path(path)
         if not (self.path / "recipe.yaml").is_file():
             raise _no_run(self.path)
         self.recipe = from_file(self.path / "recipe.yaml")
@@ -120,7 +116,7 @@ class Run:
             known = yaml.safe_load(path.read_text())
             return {str(method): [float(weight) for weight in weights] for method, weights in known.items()}
         except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
-            raise UserError(f"{path} is damaged; delete it and run `shieldwall weigh` again") from error
+            raise UserError(f"{path} is damaged; delete it and run `shieldwall tune-weights`") from error
 
     def save_log(self, records: Sequence[dict[str, Any]]) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in records)
@@ -139,23 +135,21 @@ class Run:
 @contextmanager
 def exclusive_lock(file: Path, folder: Path) -> Iterator[None]:
     """Keep other processes off a folder, by a lock on this file."""
+    lock = FileLock(file)
     with disk_errors(folder):
-        handle = file.open("a")
-    with handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            lock.acquire(timeout=0)
+        except Timeout as error:
             raise UserError(f"another process is working on {folder}; wait for it to end") from error
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def _no_run(path: Path) -> UserError:
     if is_archive(path):
-        known = ", ".join(pretrained.names())
-        return UserError(
-            f"{path} is a packed run, which has no weights; give the folder of a trained run"
-            + (f", or a pretrained one by its name: {known}" if known else "")
-        )
+        return UserError(f"{path} is a packed run, which has no weights; give the folder of a trained run")
     what = "has no recipe.yaml" if path.is_dir() else "is a file" if path.exists() else "does not exist"
     return UserError(f"{path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`")
 

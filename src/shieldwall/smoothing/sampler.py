@@ -37,7 +37,7 @@ from shieldwall.smoothing.stopping import Stopping
 MOST_WAITING = 1_024
 """Inputs that may be complete before an earlier one is, which bounds what is held in memory."""
 FIRST_VIEW = 16
-"""Draws behind the first counts of a stream; each next number of draws is twice as large."""
+"""Draws of the bound behind the first counts of a stream."""
 
 
 class Sampler:
@@ -106,30 +106,21 @@ class Sampler:
     def stream(self, image: Tensor, index: int = 0) -> Iterator[Counts]:
         """One input's counts as they grow, after each batch, up to the most draws that the rule allows.
 
-        A batch ends at the next of n0 + 16, n0 + 32, n0 + 64, ... draws, if it is not full before.
+        No batch more than doubles the draws that bound the probability, from 16 of them on.
         """
         end = self.n0 + self.stopping.looks()[-1]
         buffer = self._buffer(slots=1)
         pending = PendingInput(0, index, self.send(image), 0, self.noise_stream(index))
         while pending.drawn < end:
-            view = FIRST_VIEW
-            while self.n0 + view <= pending.drawn:
-                view *= 2
-            buffer.add(pending, min(min(end, self.n0 + view) - pending.drawn, buffer.size))
+            fresh = max(0, pending.drawn - self.n0)
+            goal = min(end, self.n0 + max(FIRST_VIEW, 2 * fresh))
+            buffer.add(pending, min(goal - pending.drawn, buffer.size))
             with model_errors(self.shape):
                 buffer.count()
             snapshot = buffer.snapshot([pending])
             snapshot.wait()
             counts = _checked(snapshot.counts[:2].cpu().numpy())
             yield Counts(index, counts[0].copy(), counts[1].copy())
-
-    def first_draws(self, image: Tensor, count: int, index: int = 0) -> tuple[Tensor, Ints]:
-        """An input's first noisy copies (count, *shape), and the label of each vote on them (V, count)."""
-        draws = self.noise_stream(index).take(count)
-        noisy = torch.cat([self.noise.perturb(self.send(image), piece) for piece in draws])
-        with model_errors(self.shape):
-            labels, _ = self.labeler(noisy.to(self.labeler.dtype))
-        return noisy.cpu(), labels.cpu().numpy()
 
     def noise_stream(self, index: int) -> NoiseStream:
         return NoiseStream(self.noise, self.shape, self.device, self.seed, index)

@@ -17,9 +17,9 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from shieldwall import data
 from shieldwall.console import defer_interrupt, progress_bar
-from shieldwall.data.dataset import Split
+from shieldwall.data import datasets
+from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import VoteSet, vote_set
 from shieldwall.errors import UserError, check_int
@@ -83,7 +83,7 @@ def certify_run(
     which = replace(run.recipe.certification, **changes)
     if jobs > 1:
         options = {
-            "path": str(path), "data_dir": None if data_dir is None else str(data_dir), "device": device,
+            "path": str(run.path), "data_dir": None if data_dir is None else str(data_dir), "device": device,
             "seed": seed, "to": to, "batch_size": batch_size, "votes": votes, "compile": compile, **changes,
         }  # fmt: skip
         return _certify_by_processes(run, options, which, jobs, console)
@@ -92,7 +92,7 @@ def certify_run(
     folder = certificates if part is None else part.folder(certificates)
     stored = _stored_settings(folder) or _stored_settings(certificates)
     where = resolve_device(device)
-    dataset = data.load(run.recipe.data, data_dir if data_dir is None else Path(data_dir))
+    dataset = datasets.load(run.recipe.data, data_dir if data_dir is None else Path(data_dir))
     members = load_members(run, dataset, where)
     tuned = run.tuned_weights()
     chosen = vote_set(votes or None, len(members), tuned)
@@ -218,7 +218,9 @@ def _certify_by_processes(
     # A process has one thread, unless the folder was begun with more.
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     certificates = run.path / str(options["to"])
-    dataset = data.load(run.recipe.data, None if options["data_dir"] is None else Path(options["data_dir"]))
+    dataset = datasets.load(
+        run.recipe.data, None if options["data_dir"] is None else Path(options["data_dir"])
+    )
     wanted = wanted_inputs(which, len(dataset.test))
     with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
         workers = [

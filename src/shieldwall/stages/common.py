@@ -4,7 +4,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from shieldwall.data import Dataset, Split
+from shieldwall.data.splits import Dataset, Split
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError, unknown_name

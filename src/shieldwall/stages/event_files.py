@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 
 from shieldwall.errors import UserError
+from shieldwall.extras import require
 from shieldwall.files import disk_errors
 from shieldwall.results.run import Run
 from shieldwall.training.loop import Record
@@ -28,13 +29,7 @@ Write = Callable[[Sequence[Record]], None]
 
 def check_installed() -> None:
     """Say what to install before anything is trained."""
-    try:
-        import torch.utils.tensorboard  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            "--tensorboard needs the package tensorboard, which is not installed here; "
-            "run: pip install 'shieldwall[tensorboard]'"
-        ) from error
+    require("tensorboard", "--tensorboard")
 
 
 def writer(run: Run) -> Write:

@@ -1,4 +1,4 @@
-"""members -> answers: what the smoothed ensemble says about test inputs or image files."""
+"""members -> answers: the smoothed ensemble's predictions for test inputs or image files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,24 +8,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shieldwall import data
+from shieldwall.data import datasets
+from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
-from shieldwall.smoothing.certify import predict
+from shieldwall.smoothing.certify import Predictions, predict
 from shieldwall.stages.common import classifier_of, noise_of, trained_members
 from shieldwall.vocabulary import ABSTAIN
 
 
 @dataclass(frozen=True)
 class Answer:
+    """A prediction for one image."""
+
     source: str
+    """The file, or `test input 7`."""
     label: str | None
     """The class's name; None if the smoothed classifier abstains."""
     truth: str | None
+    """The true class's name, of a test input."""
     votes: list[tuple[str, int]]
-    """The leading classes with the draws each of them won."""
+    """The classes that won most noise samples, three at most, with how many each won."""
     p_value: float
+    """Of the test that the two leading classes are equally probable; above alpha the classifier abstains."""
 
 
 def predict_run(
@@ -42,50 +48,54 @@ def predict_run(
     data_dir: Path | None = None,
     device: str | None = None,
 ) -> list[Answer]:
-    """The smoothed classifier's answers at image files and at test inputs given by index.
+    """Classify image files, and test inputs given by index, with the smoothed classifier of a run.
 
-    `seed` names the draws; by default the recipe's. `precision` and `exact_noise` are to be those of the
-    certificates that the answers rely on.
+    Args:
+        n: noise samples for each image.
+        alpha: the probability that an answer is not the smoothed classifier's, for each image.
+        seed: of the noise; by default the recipe's.
+        precision, exact_noise: as for the certificates that the answers rely on.
     """
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
     run = Run(path)
-    where = resolve_device(device)
-    shape, classes = data.outline(run.recipe.data)
-    x = [read_image(image, shape) for image in images]
+    chosen_device = resolve_device(device)
+    shape, classes = datasets.dataset_spec(run.recipe.data)
+    inputs = [read_image(image, shape) for image in images]
     truths: list[str | None] = [None] * len(images)
     if indices:
-        dataset = data.load(run.recipe.data, data_dir)
-        x += _test_images(dataset.test, indices)
+        dataset = datasets.load(run.recipe.data, data_dir)
+        inputs += _test_images(dataset.test, indices)
         classes = dataset.classes
-        truths += [classes[int(dataset.test.labels[idx])] for idx in indices]
-    sources = [*map(str, images), *(f"test input {idx}" for idx in indices)]
-    classifier = classifier_of(vote, trained_members(run, len(classes), shape, where))
-    found = predict(
-        classifier, torch.stack(x), noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha,
+        truths += [classes[int(dataset.test.labels[index])] for index in indices]
+    sources = [*map(str, images), *(f"test input {index}" for index in indices)]
+    classifier = classifier_of(vote, trained_members(run, len(classes), shape, chosen_device))
+    predictions = predict(
+        classifier, torch.stack(inputs), noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha,
         seed=run.recipe.seed if seed is None else seed, indices=[*range(len(images)), *indices],
-        precision=precision, device=where,
+        precision=precision, device=chosen_device,
     )  # fmt: skip
-    answers = []
-    for k, source in enumerate(sources):
-        label = int(found.labels[k])
-        leading = (-found.counts[k]).argsort(kind="stable")[:3].tolist()
-        answers.append(
-            Answer(
-                source=source,
-                label=None if label == ABSTAIN else classes[label],
-                truth=truths[k],
-                votes=[(classes[c], int(found.counts[k, c])) for c in leading if found.counts[k, c]],
-                p_value=float(found.p_values[k]),
-            )
-        )
-    return answers
+    return [_answer(predictions, k, sources[k], truths[k], classes) for k in range(len(sources))]
 
 
-def _test_images(test: data.Split, indices: Sequence[int]) -> Sequence[Tensor]:
-    for idx in indices:
-        if not 0 <= idx < len(test):
-            raise UserError(f"there is no test input {idx}: they go from 0 to {len(test) - 1}")
+def _answer(
+    predictions: Predictions, k: int, source: str, truth: str | None, classes: Sequence[str]
+) -> Answer:
+    label, counts = int(predictions.labels[k]), predictions.counts[k]
+    leading = (-counts).argsort(kind="stable")[:3].tolist()
+    return Answer(
+        source=source,
+        label=None if label == ABSTAIN else classes[label],
+        truth=truth,
+        votes=[(classes[c], int(counts[c])) for c in leading if counts[c]],
+        p_value=float(predictions.p_values[k]),
+    )
+
+
+def _test_images(test: Split, indices: Sequence[int]) -> Sequence[Tensor]:
+    for index in indices:
+        if not 0 <= index < len(test):
+            raise UserError(f"there is no test input {index}; they are numbered from 0 to {len(test) - 1}")
     return test.images(list(indices)).unbind()
 
 

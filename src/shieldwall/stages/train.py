@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from shieldwall import data
 from shieldwall.console import progress_bar
+from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.distributed import ProcessGroup
 from shieldwall.errors import UserError
@@ -46,7 +46,7 @@ def train_run(
     objective.check_members(recipe.members)
     factory(recipe.model)
     start = None if recipe.start is None else starting_run(recipe)
-    dataset = data.load(recipe.data, data_dir)
+    dataset = datasets.load(recipe.data, data_dir)
     images = training_part(recipe, dataset)
     members = build_members(recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed)
     if start is not None:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.theory.conditions import checked_margins, weighted_conditions
+from shieldwall.theory.conditions import checked_margins, normalized_weights, weighted_conditions
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -85,9 +85,7 @@ def compare_max_margin(margins: ArrayLike, gradients: ArrayLike, *, r: ArrayLike
 def evenness_weighted(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
     """C_WE from margins (2, ..., C), (...); 1/2 if the members share every margin sum equally."""
     m = _pair_margins(margins)
-    w = np.ones(2) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != (2,) or not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
-        raise UserError(f"two members need 2 weights, not negative and not both zero; given: {w.tolist()}")
+    w = normalized_weights(weights, 2)
     return _evenness(w[0] * m[0], w[1] * m[1])
 
 

@@ -192,7 +192,7 @@ def weighted_gap(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats
     if it is positive at all points nearer than r, and only if it is nowhere negative there.
     """
     m = checked_margins(margins)
-    return np.asarray(np.tensordot(_shares(weights, len(m)), m, axes=1).min(-1))
+    return np.asarray(np.tensordot(normalized_weights(weights, len(m)), m, axes=1).min(-1))
 
 
 def max_margin_gap(margins: ArrayLike) -> Floats:
@@ -223,7 +223,7 @@ def _pair_conditions(margins: Floats, gradients: Floats, i: int, j: int, beta: f
 
 
 def _weighted_mean(margins: Floats, gradients: Floats, weights: ArrayLike | None) -> tuple[Floats, Floats]:
-    shares = _shares(weights, len(margins))
+    shares = normalized_weights(weights, len(margins))
     return np.tensordot(shares, margins, axes=1), np.tensordot(shares, gradients, axes=1)
 
 
@@ -266,7 +266,8 @@ def _checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
     return m, g
 
 
-def _shares(weights: ArrayLike | None, members: int) -> Floats:
+def normalized_weights(weights: ArrayLike | None, members: int) -> Floats:
+    """Weights (N,) that add up to 1, from weights of any scale; equal ones for None."""
     w = np.ones(members) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != (members,):
         raise UserError(f"{members} members need {members} weights; given: {w.tolist()}")

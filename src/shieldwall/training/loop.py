@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.data import Dataset, Split
+from shieldwall.data.splits import Dataset, Split
 from shieldwall.distributed import SINGLE, ProcessGroup, copy_buffers_from_first, copy_state_from_first
 from shieldwall.errors import UserError, describe
 from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device

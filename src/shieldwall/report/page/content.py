@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from shieldwall.report.cells import about
-from shieldwall.report.norms import shared_norm
-from shieldwall.report.notes import notes
 from shieldwall.report.page import charts, provenance, tables
 from shieldwall.report.page.curves import curves, grid, starts_hidden
 from shieldwall.report.page.entries import Entry, entries
@@ -16,7 +13,9 @@ from shieldwall.report.page.looks import Look, Looks
 from shieldwall.report.page.signs import SIGMA
 from shieldwall.report.page.static_picture import picture, training_picture
 from shieldwall.report.page.training_curves import GROUPS, Panel, panels
+from shieldwall.report.tables import describe, notes
 from shieldwall.results.record import Log
+from shieldwall.results.rows import rows_of_logs, shared_norm
 
 _READABLE = 24
 """More curves than this are too many for a picture in which none can be hidden."""
@@ -24,7 +23,8 @@ _READABLE = 24
 
 def content(logs: Sequence[Log], data_dir: Path | None, radii: Sequence[float] | None) -> dict[str, Any]:
     """The names of the template."""
-    said, norm = about(logs), shared_norm(logs)
+    rows = rows_of_logs(logs)
+    about, norm = describe(rows), shared_norm(rows)
     found = entries(logs)
     over_sigma = envelopes(found)
     every: list[Curve] = [*found, *over_sigma]
@@ -39,8 +39,8 @@ def content(logs: Sequence[Log], data_dir: Path | None, radii: Sequence[float] |
     for_picture = _few_enough([k for k, one in enumerate(every) if one.protocol not in hidden], len(found))
     return {
         "title": logs[0].run if len(by_run) == 1 else f"A comparison of {len(by_run)} runs",
-        "about": said,
-        "notes": notes(logs),
+        "about": about,
+        "notes": notes(rows),
         "toggles": [_toggle(name, looks, hidden) for name in ("method", "protocol", "sigma")],
         "has_envelope": bool(over_sigma),
         "static": picture([drawn[k] for k in for_picture], [curve_looks[k] for k in for_picture], at, norm),

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shieldwall.recipes import Recipe
-from shieldwall.report.recipes_of_logs import method_of, vote_as_spoken
 from shieldwall.results.record import Log, RunRecord
+from shieldwall.results.rows import method_of
+from shieldwall.vocabulary import vote_title
 
 UNSTATED = "not stated"
 _ENSEMBLES = ("WE", "MME", "EAS")
@@ -86,9 +87,9 @@ def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
 
 
 def _protocol(log: Log) -> str:
-    if spoken := vote_as_spoken(log):
-        return spoken
-    return UNSTATED if log.vote == log.title.split(" (")[0] else log.vote
+    if log.record is None or log.record.is_run:
+        return vote_title(log.vote)
+    return UNSTATED if log.vote == log.record.base else log.vote
 
 
 def _sigma(log: Log, recipe: Recipe | None) -> str:

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shieldwall.report.envelopes import over_sigma
-from shieldwall.report.estimates import accuracy
 from shieldwall.report.page.entries import Entry, choices
 from shieldwall.report.page.signs import SIGMA
-from shieldwall.report.rows import as_one, as_rows
 from shieldwall.results.certificates import Floats
+from shieldwall.results.intervals import accuracy
+from shieldwall.results.rows import envelope_row, rows_of_logs, sigma_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +38,7 @@ class Envelope:
 
     def accuracy(self, radii: Sequence[float] | Floats) -> Floats:
         """At each radius, the best certified accuracy among the sigmas."""
-        return accuracy(as_one([entry.log for entry in self.of]), radii)
+        return accuracy(envelope_row(rows_of_logs([entry.log for entry in self.of])), radii)
 
 
 Curve = Entry | Envelope
@@ -53,5 +52,7 @@ def envelopes(entries: Sequence[Entry]) -> list[Envelope]:
     found = []
     for method in choices(entries, "method"):
         of = {entry.log: entry for entry in entries if entry.method == method}
-        found += [Envelope(tuple(of[row.logs[0]] for row in group)) for group in over_sigma(as_rows([*of]))]
+        found += [
+            Envelope(tuple(of[row.logs[0]] for row in group)) for group in sigma_groups(rows_of_logs([*of]))
+        ]
     return found

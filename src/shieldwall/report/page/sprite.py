@@ -15,7 +15,7 @@ from shieldwall.errors import UserError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from shieldwall.data import Dataset
+    from shieldwall.data.splits import Dataset
 
 _LARGEST_SIDE = 48
 
@@ -51,7 +51,7 @@ def shown_side(shape: tuple[int, int, int]) -> int:
 
 def find(name: str, data_dir: Path | None) -> "Dataset | None":
     """A data set, or None where it is not on this machine."""
-    from shieldwall.data import load
+    from shieldwall.data.datasets import load
 
     try:
         return load(name, data_dir)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shieldwall.report.cells import columns
-from shieldwall.report.comparable import what_differs
 from shieldwall.report.page.entries import Entry
 from shieldwall.report.page.envelope import Envelope
 from shieldwall.report.page.signs import MINUS, NOTHING, RHO, SIGMA
+from shieldwall.report.tables import accuracy_table
 from shieldwall.results.metrics import average_certified_radius, certified_accuracy, default_radii
 from shieldwall.results.paper import PaperRow, counterpart, envelope_counterpart, weights_of_drt
+from shieldwall.results.rows import incomparable_settings, rows_of_logs
 from shieldwall.vocabulary import SIGMAS
 
 
@@ -63,15 +63,18 @@ def radii_shown(
 
 
 def headings(entries: Sequence[Entry], radii: Sequence[float]) -> list[tuple[str, str]]:
-    return [column.heading for column in columns([entry.log for entry in entries], radii)]
+    return [
+        column.heading
+        for column in accuracy_table(rows_of_logs(entry.log for entry in entries), radii).columns
+    ]
 
 
 def log_rows(entries: Sequence[Entry], radii: Sequence[float]) -> list[Row]:
     """Certified accuracies, ACR, abstentions and inputs of each log, the best of each column marked."""
-    shown = columns([entry.log for entry in entries], radii)
+    shown = accuracy_table(rows_of_logs(entry.log for entry in entries), radii).columns
     runs = list(dict.fromkeys(entry.log.run for entry in entries))
     one_run = len(runs) == 1 and len(entries) > 1
-    ranked = 0 if what_differs([entry.log for entry in entries]) else len(radii) + 1
+    ranked = 0 if incomparable_settings(rows_of_logs(entry.log for entry in entries)) else len(radii) + 1
     return [
         Row(
             k,
@@ -89,7 +92,8 @@ def envelope_rows(found: Sequence[Envelope], radii: Sequence[float], first: int)
     They are ranked if all are over the same sigmas.
     """
     texts = [[f"{100 * a:.1f}" for a in envelope.accuracy(radii)] for envelope in found]
-    ranked = bool(sigmas_shared(found)) and not what_differs([e.log for one in found for e in one.of])
+    differing = incomparable_settings(rows_of_logs(entry.log for one in found for entry in one.of))
+    ranked = bool(sigmas_shared(found)) and not differing
     tops = [max(column, key=float) if len(set(column)) > 1 else None for column in zip(*texts, strict=True)]
     methods = list(dict.fromkeys(envelope.method for envelope in found))
     return [

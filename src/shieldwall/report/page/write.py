@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from shieldwall.data.locate import roots
+from shieldwall.data.datasets import roots
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.report.page.content import content
 from shieldwall.report.page.palette import rules

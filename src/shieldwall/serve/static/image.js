@@ -87,7 +87,7 @@ function setUpPad() {
     lineTo([last[0] + 0.1, last[1]]); // a dot: a line of no length is not drawn
   });
   pad.addEventListener("pointermove", (event) => {
-    if (last && event.isPrimary) for (const one of event.getCoalescedEvents?.() ?? [event]) lineTo(at(one));
+    if (last && event.isPrimary) for (const move of event.getCoalescedEvents?.() ?? [event]) lineTo(at(move));
   });
   pad.addEventListener("pointerup", lift);
   pad.addEventListener("pointercancel", lift);
@@ -118,8 +118,8 @@ export function setUpSources(taking, forgetting) {
   $("file").addEventListener("change", () => {
     const file = $("file").files[0];
     if (!file) return;
-    if (file.size > known.mostBytes) {
-      refuse(`the file is larger than ${known.mostBytes / 2 ** 20} MB; choose a smaller one`);
+    if (file.size > known.maxBytes) {
+      refuse(`the file is larger than ${known.maxBytes / 2 ** 20} MB; choose a smaller one`);
     } else {
       prepare("upload", { method: "POST", body: file });
     }

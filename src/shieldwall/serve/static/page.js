@@ -2,7 +2,7 @@
 
 import { $, complain, known, number } from "./common.js";
 import { setUpSources } from "./image.js";
-import { begin, reset, say, show } from "./standing.js";
+import { begin, reset, say, show } from "./certificate.js";
 
 let pixels = null; // base64 of the image to certify
 let socket = null;
@@ -10,8 +10,8 @@ let waiting = null; // a message for a socket that is not open yet
 let job = 0;
 
 const family = () => known.runs
-  .map((one, index) => ({ ...one, index }))
-  .filter((one) => one.family === $("family").value)
+  .map((run, index) => ({ ...run, index }))
+  .filter((run) => run.family === $("family").value)
   .sort((a, b) => a.sigma - b.sigma);
 const run = () => family()[$("sigma").value];
 const n = () => known.steps[$("n").value];
@@ -39,7 +39,7 @@ function setUpSettings() {
     const vote = $("vote").selectedOptions[0].text;
     $("chosen-settings").textContent = `${$("family").value}, ${vote}, sigma ${run().sigma}, n ${number(n())}`;
   };
-  fill($("family"), [...new Set(known.runs.map((one) => one.family))].map((one) => [one, one]));
+  fill($("family"), [...new Set(known.runs.map((run) => run.family))].map((name) => [name, name]));
   $("sigma").value = 0;
   $("n").max = known.steps.length - 1;
   $("n").value = known.steps.indexOf(10_000);
@@ -124,8 +124,8 @@ function hear(message) {
 }
 
 setUpSettings();
-setUpSources((given) => {
-  pixels = given;
+setUpSources((content) => {
+  pixels = content;
   certify();
 }, forget);
 reset(n());

@@ -1,0 +1,147 @@
+"""A maintainer's tool: puts a trained and certified run into the package, in place of an older one.
+
+    python benchmarks/keep.py RUN NAME
+
+The members and recipe.yaml are the run's own bytes; of environment.json, what training was made with.
+MODEL.md is the model card, with the run's certified table; checksums.yaml has the SHA-256 of every file.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from documents import markdown_report
+
+from shieldwall.data import datasets
+from shieldwall.errors import UserError
+from shieldwall.files import disk_errors, write_atomic
+from shieldwall.models.registry import build_members
+from shieldwall.results.archive import is_archive
+from shieldwall.results.run import Run
+from shieldwall.runs import pretrained
+
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+DATA = {
+    "digits": (
+        "the 1,797 handwritten digits of 8 x 8 pixels that scikit-learn distributes: the test part of "
+        '"Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak, UCI Machine Learning '
+        "Repository, licensed CC BY 4.0. Every fifth is a test image, 360 in all, which no member has seen"
+    ),
+}
+"""What the model card says of a data set: what it is, whose, and its licence."""
+CARD = """\
+# {name}
+
+An ensemble of {members} members, {parameters:,} parameters each, for images {shape} with pixels in
+[0, 1], to be smoothed with {noise} noise of standard deviation {sigma:g}.
+
+| | |
+| :-- | :-- |
+| data | {data} |
+| training | recipe `{recipe}`, {summary}; {epochs} epochs, seed {seed}: `recipe.yaml` has every number |
+| made with | commit {commit}, torch {torch}, {device}, {date} |
+| weights | float32, safetensors, {files} |
+| licence | MIT, as the package |
+
+Measured on the test images, in {certified_precision}, with noise seed {certified_seed}, at commit
+{certified_commit}:
+
+{table}
+
+It is meant for trying this package out. On images unlike those of its data set, its answers mean nothing,
+though they have certificates: these say that an answer is stable, not that it is right.
+"""
+
+
+def keep(run_folder: Path, name: str) -> None:
+    """Add the trained and certified run to the package as `name`."""
+    if not NAME.fullmatch(name):
+        raise UserError(f"a pretrained name is of a-z, 0-9, dots and hyphens; given: {name!r}")
+    if is_archive(run_folder):
+        raise UserError(f"{run_folder} is a packed run, which has no weights to keep; give its run folder")
+    run = Run(run_folder)
+    run.check_trained()
+    environment = json.loads((run.path / "environment.json").read_text())
+    files = {
+        "MODEL.md": card(run, name, environment).encode(),
+        "recipe.yaml": (run.path / "recipe.yaml").read_bytes(),
+        "environment.json": (json.dumps({"train": environment["train"]}, indent=2) + "\n").encode(),
+        **{path.relative_to(run.path).as_posix(): path.read_bytes() for path in run.member_paths()},
+    }
+    target = pretrained.PACKAGED / name
+    _write_checksums({other: sums for other, sums in pretrained.checksums().items() if other != name})
+    with disk_errors(target):
+        shutil.rmtree(target, ignore_errors=True)
+        (target / "members").mkdir(parents=True)
+    for file, content in files.items():
+        write_atomic(target / file, content)
+    _write_checksums({**pretrained.checksums(), name: {f: pretrained.sha256(target / f) for f in files}})
+
+
+def card(run: Run, name: str, environment: dict[str, Any]) -> str:
+    """The model card: what the run folder says, and its certified table."""
+    recipe = run.recipe
+    settings = run.path / "certificates" / "settings.yaml"
+    if not settings.is_file():
+        raise UserError(f"{run.path} is not certified yet; run `shieldwall certify {run.path}`")
+    certified = yaml.safe_load(settings.read_text())
+    if certified["weights"] != run.weights_digest():
+        raise UserError(f"the certificates of {run.path} are not of its members; certify it again")
+    if recipe.data not in DATA:
+        raise UserError(f"benchmarks/keep.py does not know what to say of the data set {recipe.data!r} yet")
+    shape, classes = datasets.dataset_spec(recipe.data)
+    (member,) = build_members(recipe.model, 1, len(classes), shape, seed=0)
+    sizes = [path.stat().st_size for path in run.member_paths()]
+    made = environment["train"]
+    return CARD.format(
+        name=name,
+        members=recipe.members,
+        parameters=sum(parameter.numel() for parameter in member.parameters()),
+        shape=" x ".join(map(str, shape)),
+        noise=recipe.noise,
+        sigma=recipe.sigma,
+        data=DATA[recipe.data],
+        recipe=recipe.name,
+        summary=recipe.summary,
+        epochs=recipe.schedule.epochs,
+        seed=recipe.seed,
+        commit=str(made["commit"])[:7],
+        torch=made["torch"],
+        device=made["device"],
+        date=str(made["date"])[:10],
+        files=f"{len(sizes)} files of {max(sizes) / 1000:.0f} kB",
+        certified_precision=certified["precision"],
+        certified_seed=certified["seed"],
+        certified_commit=str(environment["certify"]["commit"])[:7],
+        table=markdown_report(run.path).strip(),
+    )
+
+
+def _write_checksums(known: dict[str, dict[str, str]]) -> None:
+    with disk_errors(pretrained.PACKAGED):
+        pretrained.PACKAGED.mkdir(exist_ok=True)
+    content = yaml.safe_dump(known, sort_keys=True, width=110)
+    write_atomic(pretrained.PACKAGED / pretrained.CHECKSUMS, content.encode())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("name")
+    options = parser.parse_args()
+    try:
+        keep(options.run, options.name)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{pretrained.PACKAGED / options.name}: written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""The known data sets by name: what each one is, where it lies, how it is fetched and loaded.
+
+Torch-free until a set is loaded.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from shieldwall.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from shieldwall.data.splits import Dataset
+
+
+class DatasetSpec(NamedTuple):
+    """What a set's images are like: the shape (C, H, W), and the names of the classes."""
+
+    shape: tuple[int, int, int]
+    classes: tuple[str, ...]
+
+
+class Status(NamedTuple):
+    """Where a set lies, if it is there whole, and what it is."""
+
+    name: str
+    place: Path | Literal["built in"] | None
+    description: str
+
+
+@dataclass(frozen=True)
+class Location:
+    """A set's folder and the path of each of its members."""
+
+    folder: Path
+    members: Mapping[str, Path]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A set: the folders below a root that may hold it, what each must then contain, and its source."""
+
+    description: str
+    spec: DatasetSpec
+    folders: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ("",)
+    url: str = ""
+    files: Mapping[str, tuple[int, str]] = field(default_factory=dict)  # bytes and SHA-256
+    advice: str = ""
+
+
+_DIGITS = tuple("0123456789")
+_GARMENTS = (
+    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+)
+_THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+_IMAGENET_ADVICE = (
+    "ImageNet must be obtained from its owners; lay it out as imagenet/train/<class>/*.JPEG and "
+    "imagenet/val/<class>/*.JPEG in a data folder, and give that folder or name it in $SHIELDWALL_DATA"
+)
+
+KNOWN = {
+    "digits": _Known(
+        "1,797 handwritten digits of 8 x 8 pixels, part of this package",
+        DatasetSpec((1, 8, 8), _DIGITS),
+    ),
+    "mnist": _Known(
+        "70,000 handwritten digits of 28 x 28 pixels",
+        DatasetSpec((1, 28, 28), _DIGITS),
+        ("mnist", "MNIST/raw"), _IDX, (".gz", ""),
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        {
+            "train-images-idx3-ubyte.gz": (
+                9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            ),
+            "train-labels-idx1-ubyte.gz": (
+                28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            ),
+            "t10k-images-idx3-ubyte.gz": (
+                1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            ),
+            "t10k-labels-idx1-ubyte.gz": (
+                4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+            ),
+        },
+    ),
+    "fashion-mnist": _Known(
+        "70,000 garments of 28 x 28 pixels, ten classes",
+        DatasetSpec((1, 28, 28), _GARMENTS),
+        ("fashion-mnist", "FashionMNIST/raw"), _IDX, (".gz", ""),
+        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+        {
+            "train-images-idx3-ubyte.gz": (
+                26_421_880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            ),
+            "train-labels-idx1-ubyte.gz": (
+                29_515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            ),
+            "t10k-images-idx3-ubyte.gz": (
+                4_422_102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            ),
+            "t10k-labels-idx1-ubyte.gz": (
+                5_148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+            ),
+        },
+    ),
+    "cifar10": _Known(
+        "60,000 colour images of 32 x 32 pixels, ten classes",
+        DatasetSpec((3, 32, 32), _THINGS),
+        ("cifar-10-batches-bin", "cifar10/cifar-10-batches-bin"),
+        (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"), (".bin",),
+        "https://www.cs.toronto.edu/~kriz/",
+        {
+            "cifar-10-binary.tar.gz": (
+                170_052_171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            ),
+        },
+        "run `shieldwall data fetch cifar10` (the binary version; the python version is not read)",
+    ),
+    "imagenet": _Known(
+        "class folders of colour images, cut to 224 x 224 pixels",
+        DatasetSpec((3, 224, 224), tuple(str(label) for label in range(1000))),
+        ("imagenet",), ("train", "val"),
+        advice=_IMAGENET_ADVICE,
+    ),
+}  # fmt: skip
+NAMES = tuple(KNOWN)
+
+
+def dataset_spec(name: str) -> DatasetSpec:
+    """The shape (C, H, W) and the class names of the data set `name`, without its files.
+
+    ImageNet's class names are those of its folders; here they are the numbers 0 to 999.
+    """
+    return _known(name).spec
+
+
+def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
+    """The data set `name`, from the first place that holds it."""
+    import torch
+
+    from shieldwall.data import files
+    from shieldwall.data.splits import Dataset, TensorSplit, check_split, crop_and_flip
+
+    spec = dataset_spec(name)
+    if name == "digits":
+        source, (train, test) = Path("digits"), files.read_digits()
+    else:
+        location = locate(name, data_dir)
+        source, paths = location.folder, list(location.members.values())
+        if name == "imagenet":
+            from shieldwall.data.folder import read_folders
+
+            train_split, test_split, classes = read_folders(*paths)
+            return Dataset(name, train_split, test_split, classes, spec.shape)
+        if name == "cifar10":
+            train, test = files.read_cifar(paths[:-1]), files.read_cifar(paths[-1:])
+        else:
+            train, test = files.read_idx(name, *paths[:2]), files.read_idx(name, *paths[2:])
+    tensors = []
+    for part, (pixels, labels) in (("training", train), ("test", test)):
+        tensors.append((torch.from_numpy(pixels), torch.from_numpy(labels)))
+        check_split(f"the {part} split of {source}", *tensors[-1], spec.shape, len(spec.classes))
+    augment = crop_and_flip if name == "cifar10" else None
+    return Dataset(
+        name, TensorSplit(*tensors[0], augment), TensorSplit(*tensors[1]), spec.classes, spec.shape
+    )
+
+
+def fetch(
+    name: str,
+    destination: Path | None = None,
+    base_url: str | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Path:
+    """Fetch what is missing of the set `name` below `destination`, and return the set's folder.
+
+    `destination` is by default the first root that is searched; `base_url` stands in for the official
+    source. `on_progress` is called with a file's name, the bytes received and the bytes in all.
+    """
+    from shieldwall.data.files import download, unpack
+
+    known = _known(name)
+    if not known.files:
+        if name == "digits":
+            raise UserError("digits is part of this package: there is nothing to fetch")
+        raise UserError(f"{name} cannot be fetched: {known.advice}")
+    root = roots()[0] if destination is None else destination
+    folder = root / known.folders[0]
+    url = (base_url or known.url).rstrip("/") + "/"
+    if name != "cifar10":
+        for file, (size, sha256) in known.files.items():
+            download(url + file, folder / file, size, sha256, on_progress)
+    elif len(_members(folder, known)) < len(known.members):
+        for file, (size, sha256) in known.files.items():
+            download(url + file, root / file, size, sha256, on_progress)
+            unpack(root / file, folder)
+    return folder
+
+
+def status(data_dir: Path | str | None = None) -> list[Status]:
+    """For every set, where it lies, and a line about it."""
+    roots(data_dir)  # a data folder that does not exist is an error, not a set that is missing
+    return [Status(name, _place(name, data_dir), known.description) for name, known in KNOWN.items()]
+
+
+def roots(data_dir: Path | str | None = None) -> list[Path]:
+    """The folders to search, in this order."""
+    places: list[Path] = []
+    if data_dir is not None:
+        places.append(Path(data_dir).expanduser())
+        if not places[0].is_dir():
+            raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
+    if named := os.environ.get("SHIELDWALL_DATA"):
+        places.append(Path(named).expanduser())
+    cache = os.environ.get("XDG_CACHE_HOME")
+    places.append((Path(cache) if cache else Path.home() / ".cache") / "shieldwall")
+    return list(dict.fromkeys(places))
+
+
+def locate(name: str, data_dir: Path | str | None = None) -> Location:
+    """The first complete copy of the set `name`; else what is missing, or every place searched."""
+    known = _known(name)
+    advice = known.advice or f"run `shieldwall data fetch {name}`"
+    folders = [root / below for root in roots(data_dir) for below in known.folders]
+    incomplete: UserError | None = None
+    for folder in folders:
+        members = _members(folder, known)
+        missing = [member + known.suffixes[0] for member in known.members if member not in members]
+        if not missing:
+            return Location(folder, members)
+        if members and incomplete is None:
+            incomplete = UserError(f"{name} in {folder} is incomplete: {missing[0]} is missing; {advice}")
+    searched = ", ".join(map(str, folders))
+    raise incomplete or UserError(f"{name} was not found; looked in {searched}; {advice}")
+
+
+def _known(name: str) -> _Known:
+    if name not in KNOWN:
+        raise unknown_name("data set", name, NAMES)
+    return KNOWN[name]
+
+
+def _place(name: str, data_dir: Path | str | None) -> Path | Literal["built in"] | None:
+    if name == "digits":
+        return "built in"
+    try:
+        return locate(name, data_dir).folder
+    except UserError:
+        return None
+
+
+def _members(folder: Path, known: _Known) -> dict[str, Path]:
+    """The members that are there, in order, each by its first suffix that is."""
+    members: dict[str, Path] = {}
+    for member in known.members:
+        for path in (folder / (member + suffix) for suffix in known.suffixes):
+            if path.exists():
+                members.setdefault(member, path)
+    return members

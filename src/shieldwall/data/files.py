@@ -1,0 +1,198 @@
+"""Files of data sets as arrays (idx, CIFAR-10's binary version, the packaged digits), and downloads.
+
+Torch-free. A pair (pixels, labels) is uint8 (M, C, H, W) and int64 (M,).
+"""
+
+import gzip
+import hashlib
+import math
+import struct
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any
+from urllib import request
+from urllib.error import HTTPError
+
+import numpy as np
+
+from shieldwall.errors import UserError
+from shieldwall.files import disk_errors
+
+Array = np.ndarray[Any, Any]
+Pair = tuple[Array, Array]
+Progress = Callable[[str, int, int], None]
+
+_CHUNK = 1 << 20
+_UNSIGNED_BYTES = 0x800
+_CIFAR_SHAPE = (3, 32, 32)
+_CIFAR_RECORD = 1 + math.prod(_CIFAR_SHAPE)
+_FULL_INK = 16
+_TIMEOUT_S = 30.0
+
+# None of these speaks plain http, so that no redirect can lead there.
+HANDLERS: tuple[type[request.BaseHandler], ...] = (
+    request.ProxyHandler,
+    request.UnknownHandler,
+    request.HTTPSHandler,
+    request.HTTPDefaultErrorHandler,
+    request.HTTPRedirectHandler,
+    request.HTTPErrorProcessor,
+)
+
+
+def corrupt_file(path: Path, name: str, what: str) -> UserError:
+    """The error for `path`, a file of the set `name` that is there and wrong in the way `what` says."""
+    return UserError(f"{path} {what}; delete it and run `shieldwall data fetch {name}`")
+
+
+def read_idx(name: str, images: Path, labels: Path) -> Pair:
+    """A split of MNIST or Fashion-MNIST from its two files, gzipped or plain."""
+    pixels = _idx_array(images, name, dimensions=3)[:, None]
+    return pixels, _idx_array(labels, name, dimensions=1).astype(np.int64)
+
+
+def read_cifar(paths: Iterable[Path]) -> Pair:
+    """CIFAR-10's batch files of the binary version, in this order."""
+    records = np.concatenate([_cifar_records(path) for path in paths])
+    return records[:, 1:].reshape(-1, *_CIFAR_SHAPE), records[:, 0].astype(np.int64)
+
+
+def read_digits() -> tuple[Pair, Pair]:
+    """The packaged digits: every fifth image is for testing, the others are for training."""
+    with np.load(Path(__file__).with_name("digits.npz"), allow_pickle=False) as archive:
+        images, labels = archive["images"], archive["labels"].astype(np.int64)
+    pixels = np.rint(images * (255 / _FULL_INK)).astype(np.uint8)[:, None]
+    test = np.arange(len(labels)) % 5 == 0
+    return (pixels[~test], labels[~test]), (pixels[test], labels[test])
+
+
+def _idx_array(path: Path, name: str, dimensions: int) -> Array:
+    content, is_cut = _unpacked(path, name)
+    magic = struct.pack(">I", _UNSIGNED_BYTES + dimensions)
+    if not magic.startswith(content[:4]):
+        start = f"starts with 0x{content[:4].hex()}, expected 0x{magic.hex()}"
+        raise corrupt_file(path, name, f"is not an idx file of {dimensions} dimensions: it {start}")
+    header = 4 + 4 * dimensions
+    if len(content) < header:
+        raise corrupt_file(path, name, f"is truncated: over {header} bytes expected, {len(content):,} found")
+    shape = struct.unpack_from(f">{dimensions}I", content, offset=4)
+    size = header + math.prod(shape)
+    if len(content) != size:
+        fault = "is truncated" if len(content) < size else "is too long"
+        raise corrupt_file(path, name, f"{fault}: {size:,} bytes expected, {len(content):,} found")
+    if is_cut:
+        raise corrupt_file(path, name, "is truncated: the checksum at its end is missing")
+    if size == header:
+        raise corrupt_file(path, name, "is empty: its header says that it holds nothing")
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def _unpacked(path: Path, name: str) -> tuple[bytearray, bool]:
+    """The unpacked bytes, as many as there are, and whether the gzip stream was cut short."""
+    content = bytearray()
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            while chunk := file.read1(_CHUNK):
+                content += chunk
+    except EOFError:
+        return content, True
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise corrupt_file(path, name, f"is not a sound gzip file: {error}") from error
+    except OSError as error:
+        raise corrupt_file(path, name, f"cannot be read: {error.strerror}") from error
+    return content, False
+
+
+def _cifar_records(path: Path) -> Array:
+    try:
+        content = bytearray(path.read_bytes())
+    except OSError as error:
+        raise corrupt_file(path, "cifar10", f"cannot be read: {error.strerror}") from error
+    if not content or len(content) % _CIFAR_RECORD:
+        expected = f"a multiple of {_CIFAR_RECORD:,} bytes expected (the official file has 30,730,000)"
+        raise corrupt_file(path, "cifar10", f"is truncated: {expected}, {len(content):,} found")
+    return np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD)
+
+
+def download(url: str, target: Path, size: int, sha256: str, on_progress: Progress | None = None) -> None:
+    """Make `target` the file at the https address `url`, of this length and checksum; nothing if it is.
+
+    `on_progress` is called with the file's name, the bytes received and `size`.
+    """
+    if has_sha256(target, sha256):
+        return
+    digest, received = hashlib.sha256(), 0
+    part = target.with_name(f".{target.name}.part")
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _open(url) as response, disk_errors(target), part.open("wb") as file:
+            while chunk := _receive(response, url, size + 1 - received):
+                received += file.write(chunk)
+                digest.update(chunk)
+                if on_progress is not None:
+                    on_progress(target.name, min(received, size), size)
+        if received < size:
+            raise _not_fetched(url, f"the connection closed after {received:,} of {size:,} bytes")
+        if received > size or digest.hexdigest() != sha256:
+            fault = "is longer than" if received > size else "is not"
+            raise UserError(f"{url} {fault} the published file ({size:,} bytes, SHA-256 {sha256}); not kept")
+        with disk_errors(target):
+            part.replace(target)
+    finally:
+        with disk_errors(target):
+            part.unlink(missing_ok=True)
+
+
+def has_sha256(path: Path, sha256: str) -> bool:
+    """Whether the file is there with this checksum."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+
+
+def _open(url: str) -> IO[bytes]:
+    if not url.startswith("https://"):
+        raise UserError(f"{url} is not an https address; give one with --from-url https://...")
+    opener = request.OpenerDirector()
+    for handler in HANDLERS:
+        opener.add_handler(handler())
+    try:
+        response: IO[bytes] = opener.open(url, timeout=_TIMEOUT_S)
+    except HTTPError as error:
+        error.close()
+        raise UserError(f"{url} answered {error.code} {error.reason}") from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise _not_fetched(url, str(getattr(error, "reason", error))) from error
+    return response
+
+
+def _receive(response: IO[bytes], url: str, at_most: int) -> bytes:
+    try:
+        return response.read(min(_CHUNK, at_most))
+    except (OSError, HTTPException) as error:
+        raise _not_fetched(url, str(error)) from error
+
+
+def _not_fetched(url: str, reason: str) -> UserError:
+    return UserError(f"could not fetch {url}: {reason}; run the same command to try again")
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Copy the archive's files into `folder`, each once it is whole, and remove the archive."""
+    try:
+        folder.mkdir(exist_ok=True)
+        with tarfile.open(archive) as tar:
+            for entry in tar:
+                # Plain files by their last name alone: nothing in an archive can point outside the folder.
+                if entry.isfile() and (source := tar.extractfile(entry)) is not None:
+                    part = folder / f".{Path(entry.name).name}.part"
+                    part.write_bytes(source.read())
+                    part.replace(folder / Path(entry.name).name)
+        archive.unlink()
+    except (OSError, tarfile.TarError) as error:
+        raise UserError(f"cannot unpack {archive}: {error}; run the same command to try again") from error

@@ -1,0 +1,220 @@
+"""What a data set is: two splits of images in [0, 1] with their labels; and what a user's tensors must be."""
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from shieldwall.errors import UserError
+
+Device = torch.device | str
+Rows = Sequence[int] | Tensor
+Batches = Iterator[tuple[Tensor, Tensor]]
+Augmentation = Callable[[Tensor, Generator], Tensor]
+
+_HASHED_AT_A_TIME = 256
+
+
+class Split(ABC):
+    """One split: images given by index, and labels (M,) int64 on the split's device."""
+
+    labels: Tensor
+
+    @staticmethod
+    def from_tensors(images: Tensor, labels: Tensor, *, augment: Augmentation | None = None) -> "Split":
+        """Your own images in memory, for `sw.train`.
+
+        Args:
+            images: (M, C, H, W), uint8 from 0 to 255 or floats in [0, 1].
+            labels: (M,), the class of each image, counted from 0.
+            augment: changes each batch of training, (images, generator) -> images: crops and flips.
+        """
+        pixels = _checked_images(images)
+        return TensorSplit(pixels, _checked_labels(labels, pixels), augment)
+
+    def __len__(self) -> int:
+        return self.labels.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.labels.device
+
+    @abstractmethod
+    def images(self, indices: Rows) -> Tensor:
+        """These images unaugmented: float32 in [0, 1], (B, C, H, W), on the split's device."""
+
+    @abstractmethod
+    def to(self, device: Device) -> "Split":
+        """The same split on another device."""
+
+    @abstractmethod
+    def subset(self, rows: Sequence[int]) -> "Split":
+        """These images alone, in this order."""
+
+    @abstractmethod
+    def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
+        """One shuffled epoch of (x, y) on `device`, augmented where the split is, drawn from a CPU
+        generator; the last batch may be smaller."""
+
+    def digest(self) -> str:
+        """SHA-256 of the images' shape, the labels and every pixel, in the split's order.
+
+        This reads all images once. A split whose images are expensive to read may hash what identifies them.
+        """
+        rows = range(len(self))
+        chunks = (
+            self.images(rows[at : at + _HASHED_AT_A_TIME]) for at in range(0, len(rows), _HASHED_AT_A_TIME)
+        )
+        return _digest((len(rows), *self.images(rows[:1]).shape[1:]), self.labels, torch.float32, chunks)
+
+
+class TensorSplit(Split):
+    """A split held whole in memory as uint8 or as float32 in [0, 1], (M, C, H, W)."""
+
+    def __init__(self, pixels: Tensor, labels: Tensor, augment: Augmentation | None = None) -> None:
+        self.pixels = pixels
+        self.labels = labels
+        self.augment = augment
+
+    def images(self, indices: Rows) -> Tensor:
+        rows = torch.as_tensor(indices, dtype=torch.int64, device=self.device)
+        return to_float(self.pixels[rows])
+
+    def to(self, device: Device) -> "TensorSplit":
+        return TensorSplit(self.pixels.to(device), self.labels.to(device), self.augment)
+
+    def subset(self, rows: Sequence[int]) -> "TensorSplit":
+        indices = torch.as_tensor(rows, dtype=torch.int64, device=self.device)
+        return TensorSplit(self.pixels[indices], self.labels[indices], self.augment)
+
+    def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
+        order = torch.randperm(len(self), generator=generator).to(self.device)
+        for rows in torch.split(order, batch_size):
+            x = to_float(self.pixels[rows].to(device))
+            if self.augment is not None:
+                x = self.augment(x, generator)
+            yield x, self.labels[rows].to(device)
+
+    def digest(self) -> str:
+        return _digest(tuple(self.pixels.shape), self.labels, self.pixels.dtype, [self.pixels])
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A named data set, its class names and the shape (C, H, W) of its images."""
+
+    name: str
+    train: Split
+    test: Split
+    classes: tuple[str, ...]
+    shape: tuple[int, int, int]
+
+
+def to_float(pixels: Tensor) -> Tensor:
+    """uint8 0..255 as float32 0..1, with the same bits on every device; float32 as it is."""
+    if pixels.is_floating_point():
+        return pixels
+    # Dividing by a Python number on CUDA multiplies by its reciprocal, which rounds differently.
+    return pixels.float() / torch.full((), 255.0, device=pixels.device)
+
+
+def crop_and_flip(x: Tensor, generator: Generator, padding: int = 4) -> Tensor:
+    """Each image (B, C, H, W) cut out at random from its zero-padded self and, half the time, mirrored."""
+    count, channels, height, width = x.shape
+
+    # Drawn on the generator's device, not on x's, so that every device sees the same draws.
+    def draw(below: int) -> Tensor:
+        return torch.randint(below, (count, 1), generator=generator, device=generator.device).to(x.device)
+
+    top, left, mirrored = draw(2 * padding + 1), draw(2 * padding + 1), draw(2)
+    rows = top + torch.arange(height, device=x.device)
+    across = torch.arange(width, device=x.device)
+    columns = left + torch.where(mirrored == 1, across.flip(0), across)
+
+    padded = F.pad(x, (padding, padding, padding, padding))
+    places = rows[:, :, None] * padded.shape[3] + columns[:, None, :]
+    # One gather over flat pixels: indexing each axis is several times slower on a CPU.
+    return padded.flatten(2).gather(2, places.view(count, 1, -1).expand(-1, channels, -1)).view_as(x)
+
+
+def check_split(
+    source: str, pixels: Tensor, labels: Tensor, shape: tuple[int, int, int], classes: int
+) -> None:
+    """Refuse pixels from files that are not uint8 of `shape`, or labels outside 0..`classes`-1."""
+    if pixels.dtype != torch.uint8 or tuple(pixels.shape[1:]) != shape:
+        images = f"{_name(pixels.dtype)} {tuple(pixels.shape[1:])}"
+        raise UserError(f"{source}: images are {images}, expected uint8 {shape}")
+    if labels.dtype != torch.int64 or labels.shape != pixels.shape[:1] or len(labels) == 0:
+        kind = f"{_name(labels.dtype)} {tuple(labels.shape)}"
+        raise UserError(
+            f"{source}: labels are {kind}, expected int64, one for each of {len(pixels):,} images"
+        )
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise UserError(f"{source}: labels go from {low} to {high}, expected 0 to {classes - 1}")
+
+
+def _checked_images(images: Tensor) -> Tensor:
+    """The images (M, C, H, W) as a split holds them: uint8, or float32 in [0, 1]."""
+    if not isinstance(images, Tensor):
+        raise UserError(f"images must be a torch tensor (M, C, H, W); given: {type(images).__name__}")
+    if images.ndim != 4 or not images.numel():
+        hint = "; for grey images pass images[:, None]" if images.ndim == 3 else ""
+        raise UserError(
+            f"images must be a batch (M, C, H, W) of at least one; given shape: {tuple(images.shape)}{hint}"
+        )
+    if images.dtype == torch.uint8:
+        return images
+    if not images.is_floating_point():
+        raise UserError(
+            f"images must be uint8, or floats in [0, 1]; given: {_name(images.dtype)}; "
+            "for pixels from 0 to 255 call .to(torch.uint8) first"
+        )
+    images = images.detach().float()
+    low, high = (float(end) for end in images.aminmax())
+    if math.isnan(low):
+        first = int(images.isnan().flatten(1).any(1).nonzero()[0])
+        raise UserError(f"images contain NaN, first in image {first}; repair or remove these images")
+    if low < 0 or high > 1:
+        raise UserError(
+            f"images that are floats must lie in [0, 1]; given: [{low:g}, {high:g}]; "
+            "divide pixels by 255, and normalise inside the model (sw.Normalize)"
+        )
+    return images
+
+
+def _checked_labels(labels: Tensor, images: Tensor) -> Tensor:
+    """A class number for each of the images: int64 (M,), where the images are."""
+    if not isinstance(labels, Tensor):
+        raise UserError(f"labels must be a torch tensor (M,); given: {type(labels).__name__}")
+    if labels.shape != images.shape[:1]:
+        hint = "; of one-hot labels pass labels.argmax(1)" if labels.ndim == 2 else ""
+        raise UserError(
+            f"labels must be one for each of {len(images):,} images; given shape: {tuple(labels.shape)}{hint}"
+        )
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise UserError(
+            f"labels must be whole numbers, such as int64; given: {_name(labels.dtype)}; call .long() first"
+        )
+    labels = labels.to(images.device, torch.int64)
+    if int(labels.min()) < 0:
+        raise UserError(f"labels must be classes, counted from 0; given: {int(labels.min())}")
+    return labels
+
+
+def _digest(shape: tuple[int, ...], labels: Tensor, dtype: torch.dtype, chunks: Iterable[Tensor]) -> str:
+    # The kind of the numbers is hashed too: a uint8 1 and a float 1 are different images.
+    digest = hashlib.sha256(f"{dtype} {shape} ".encode())
+    for values in chain([labels], chunks):
+        digest.update(values.cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,27 @@
+"""Packages that only some verbs need, by the extra of this package that installs them."""
+
+from importlib.util import find_spec
+
+from shieldwall.errors import UserError
+
+EXTRAS = {
+    "report": ("matplotlib", "jinja2", "altair", "vl_convert"),
+    "serve": ("starlette", "uvicorn", "websockets", "jinja2"),
+    "cluster": ("ray",),
+    "tensorboard": ("tensorboard",),
+}
+"""The modules each extra brings."""
+
+
+def is_installed(extra: str) -> bool:
+    return not _missing(extra)
+
+
+def require(extra: str, purpose: str) -> None:
+    """Say what to install, before any work is done, where `purpose` needs what is not there."""
+    if missing := _missing(extra):
+        raise UserError(f"{purpose} needs {', '.join(missing)}; run: pip install 'shieldwall[{extra}]'")
+
+
+def _missing(extra: str) -> list[str]:
+    return [module for module in EXTRAS[extra] if find_spec(module) is None]

@@ -1,0 +1,190 @@
+"""Tables in the terminal, in Markdown and in LaTeX, or as CSV: the same text each time for the same rows."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich import table as rich_table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from shieldwall.errors import UserError
+from shieldwall.report.csv_table import to_csv
+from shieldwall.report.tables import PLUS_MINUS, Column, Table, accuracy_table
+from shieldwall.results.rows import Row
+
+_SUFFIXES = (".tex", ".md", ".csv")
+_GAP = 2
+_MIN_TITLE = 24
+_ESCAPED = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+        "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+        "<": "$<$", ">": "$>$", "|": "$|$", PLUS_MINUS: r"$\pm$", "\n": " ",
+    }
+)  # fmt: skip
+_SYMBOLS = {
+    "alpha": r"\alpha", "sigma": r"\sigma", "n": "n", "t": "t",
+    "L1": r"\ell_1", "L2": r"\ell_2", "L-infinity": r"\ell_\infty",
+}  # fmt: skip
+_SYMBOL = re.compile(
+    r"\b(alpha|sigma|n|L1|L2|L-infinity|(?<=Student's )t)\b(?: = ([\d.,]*\d)(?:e([-+]\d+))?)?"
+)
+"""A symbol's name, and its value where it follows."""
+
+
+def check_table_path(path: Path) -> None:
+    """Refuse a suffix that no table is written as."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise UserError(f"{path}: a table is written as .tex, .md or .csv, by the file's suffix")
+
+
+def table_text(
+    rows: Sequence[Row], path: Path, radii: Sequence[float] | None = None, *, intervals: bool = False
+) -> str:
+    """The table as a file's content by the path's suffix.
+
+    CSV has the intervals always. LaTeX has the file's name as its label.
+    """
+    check_table_path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
+        return to_csv(rows, radii)
+    table = accuracy_table(rows, radii, intervals=intervals)
+    return to_latex(table, path.stem) if suffix == ".tex" else to_markdown(table)
+
+
+class PlainTable(rich_table.Table):
+    """A rule below the headings and no other lines; title and caption at the left."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            show_edge=False,
+            collapse_padding=True,
+            title_justify="left",
+            caption_justify="left",
+            **options,
+        )
+
+
+class _WideTable(PlainTable):
+    """A table that wraps its first column to fit the terminal, but never cuts a number.
+
+    Where even that is too wide it overflows: rich by itself would drop the titles, then digits.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        titles, *numbers = self.columns
+        widest = max(cell_len(text.plain) for text in titles.cells if isinstance(text, Text))
+        taken = sum((column.width or 0) + _GAP for column in numbers)
+        titles.width = min(widest, max(_MIN_TITLE, options.max_width - taken))
+        return super().__rich_console__(console, options.update_width(taken + titles.width))
+
+
+def to_terminal(table: Table) -> rich_table.Table:
+    """The table for a terminal; the best of each column is bold, an interval stands below its number.
+
+    To print one that may be wider than the terminal, give `crop=False` to rich's `print`.
+    """
+    drawn = _WideTable(title=Text(table.title), caption=Text("\n".join(table.notes)))
+    drawn.add_column(overflow="fold")
+    between = "\n" if table.intervals else " "
+    for column in table.columns:
+        cells = [_terminal_cell(column, k, between) for k in range(len(column.cells))]
+        lines = (line for cell in cells for line in cell.plain.split("\n"))
+        width = max(len(text) for text in (*column.heading, *lines))
+        drawn.add_column(Text("\n".join(column.heading)), justify="right", no_wrap=True, width=width)
+    for k, title in enumerate(table.row_titles):
+        # A Text, for a title may hold what would be markup in a string.
+        drawn.add_row(Text(title), *(_terminal_cell(column, k, between) for column in table.columns))
+    return drawn
+
+
+def _terminal_cell(column: Column, k: int, between: str) -> Text:
+    number = Text(column.cells[k], style="bold" if column.best[k] else "")
+    return Text.assemble(number, between, column.margins[k]) if column.margins[k] else number
+
+
+def to_markdown(table: Table) -> str:
+    """The table in Markdown, its title above it and its notes below."""
+    lines = [
+        ["", *(" ".join(column.heading).strip() for column in table.columns)],
+        [":--", *("--:" for _ in table.columns)],
+    ]
+    for k, title in enumerate(table.row_titles):
+        cells = ((f"**{c.cells[k]}**" if c.best[k] else c.cells[k], c.margins[k]) for c in table.columns)
+        lines.append([re.sub(r"([|$])", r"\\\1", title), *(" ".join(cell).rstrip() for cell in cells)])
+    body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n\n".join([table.title, body, *table.notes]) + "\n"
+
+
+def to_latex(table: Table, label: str = "certified-accuracy") -> str:
+    r"""The table in LaTeX, for any class with `\usepackage{booktabs}`; an interval stands below its number.
+
+    A whole `table` environment to `\input`: what it shows and how it was made are the caption, with symbols
+    in place of their names. `\ref{tab:LABEL}` refers to it, with hyphens for what no label may hold.
+    """
+    columns = table.columns
+    body: list[str] = []
+    for k, title in enumerate(table.row_titles):
+        if k:
+            body += [r"\addlinespace"] * (table.intervals + (table.runs[k] != table.runs[k - 1]))
+        body += _latex_row(title, columns, k, table.intervals)
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{' '.join(map(_sentence, [table.title, *table.notes]))}}}",
+        rf"\label{{tab:{re.sub('[^A-Za-z0-9.:_-]+', '-', label)}}}",
+        r"\smallskip",
+        rf"\begin{{tabular}}{{l{'r' * len(columns)}}}",
+        r"\toprule",
+        *(_latex_line(["", *(escape_latex(column.heading[k]) for column in columns)]) for k in range(2)),
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX prints as it is."""
+    return text.translate(_ESCAPED)
+
+
+def _sentence(text: str) -> str:
+    """With a capital, unless a symbol comes first, and a full stop."""
+    sentence = _SYMBOL.sub(_symbol, escape_latex(text))
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _symbol(symbol: re.Match[str]) -> str:
+    r"""Set as mathematics: alpha = 1e-05 as $\alpha = 1 \cdot 10^{-5}$."""
+    name, value, power = symbol.groups()
+    equal = "" if value is None else " = " + value.replace(",", "{,}")
+    times = "" if power is None else rf" \cdot 10^{{{int(power)}}}"
+    return f"${_SYMBOLS[name]}{equal}{times}$"
+
+
+def _latex_row(title: str, columns: Sequence[Column], k: int, intervals: bool) -> list[str]:
+    """A row, and where there are intervals a second line for them."""
+    numbers = [rf"\textbf{{{column.cells[k]}}}" if column.best[k] else column.cells[k] for column in columns]
+    margins = [escape_latex(column.margins[k]) for column in columns]
+    if not intervals:
+        both = (f"{number} {margin}".strip() for number, margin in zip(numbers, margins, strict=True))
+        return [_latex_line([escape_latex(title), *both])]
+    small = (rf"{{\scriptsize {margin}}}" if margin else "" for margin in margins)
+    return [_latex_line([escape_latex(title), *numbers]), _latex_line(["", *small])]
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    line = " & ".join(cells).strip() + r" \\"
+    # After a line break, a bracket or a star would be read as its argument.
+    return "{}" + line if line[0] in "[*" else line

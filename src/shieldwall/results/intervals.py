@@ -1,0 +1,183 @@
+"""What a row shows, and how sure it is: with A_s,j(r) the certified accuracy at sigma s with seed j,
+
+    A(r) = max over s of mean over j of A_s,j(r)
+
+Its interval at 95% is over inputs where there is one seed, and over inputs and seeds where there are more.
+
+Of an accuracy, k of n inputs (Clopper and Pearson, 1934), in the quantiles of Beta distributions:
+
+    low  = the 0.025 quantile of Beta(k, n - k + 1), 0 for k = 0
+    high = the 0.975 quantile of Beta(k + 1, n - k), 1 for k = n
+
+It covers the accuracy on all inputs of the kind with probability 95% or more, whatever it is, if the n were
+drawn at random. Of a mean, from m values with the mean v and the standard deviation s:
+
+    v - t s / sqrt(m)  to  v + t s / sqrt(m),    s^2 = sum over i of (v_i - v)^2 / (m - 1),
+    t = the 0.975 quantile of Student's t with m - 1 degrees of freedom
+
+which is exact for normal values and close for many. The values are the runs that differ by seed, or the
+certified radii of all inputs, where the mean is the ACR.
+
+Runs that differ by seed are certified on the same inputs, so more seeds make the seeds' share of the error
+smaller but not the inputs'. With [a, b] the interval over inputs and [c, d] that over seeds, both around the
+mean v over seeds, the squares of their widths add up (Zou and Donner, 2008):
+
+    v - sqrt((v - a)^2 + (v - c)^2)  to  v + sqrt((b - v)^2 + (d - v)^2)
+
+It covers the mean over all seeds and all inputs of the kind. [a, b] is that of v as if it came from one run:
+Clopper and Pearson's with v n rounded down for a and up for b, or Student's t of each input's mean radius. So
+it is never narrower than either part, and errs to the wide side: what inputs and seeds do only together is
+counted in both parts, and Student's t is long for few seeds. In simulations it covers 95% and more, but less
+where the accuracies of seeds lie tens of points apart and are skewed: there Student's t itself is too short.
+
+Of K sigmas each has an interval at the level 1 - 0.05 / K, so that all hold at once with probability 95%:
+then the max over s of A_s(r) lies between the largest of their lower ends and the largest of their upper
+ends.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
+from shieldwall.results.certificates import Certificates, Floats
+from shieldwall.results.metrics import abstention_rate, average_certified_radius, certified_accuracy
+from shieldwall.results.rows import Row, by_number
+
+LEVEL = 0.95
+
+
+class Interval(NamedTuple):
+    low: Floats
+    high: Floats
+
+
+def accuracy(row: Row, radii: Sequence[float] | Floats) -> Floats:
+    """A(r) at each radius."""
+    means = [_over_seeds(group, radii).mean(axis=0) for group in _groups(row)]
+    return np.asarray(np.max(means, axis=0), dtype=np.float64)
+
+
+def accuracy_interval(row: Row, radii: Sequence[float] | Floats) -> Interval:
+    """Where A(r) lies at 95%, at each radius by itself."""
+    level = 1 - (1 - LEVEL) / len(row.by_sigma)
+    intervals = [_interval(group, radii, level) for group in _groups(row)]
+    return Interval(
+        np.clip(np.max([one.low for one in intervals], axis=0), 0, 1),
+        np.clip(np.max([one.high for one in intervals], axis=0), 0, 1),
+    )
+
+
+def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | None:
+    """The standard deviation over seeds at each radius, of the sigma best there; None for one seed."""
+    if row.seeds < 2:
+        return None
+    by_sigma = [_over_seeds(group, radii) for group in _groups(row)]
+    best = np.argmax([values.mean(axis=0) for values in by_sigma], axis=0)
+    return np.asarray(np.choose(best, [deviation(values) for values in by_sigma]), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a row that no radius belongs to."""
+
+    value: float
+    low: float
+    high: float
+    """The interval at 95%; not a number where a single value says nothing about it."""
+    deviation: float | None
+    """Over seeds; None for one seed."""
+
+
+def average_radius(row: Row) -> Number | None:
+    """The ACR, its interval over inputs, and over seeds where there are several; an envelope has none.
+
+    For no classifier has an envelope's curve, whose area it would be.
+    """
+    if row.is_envelope:
+        return None
+    values = np.array([average_certified_radius(one) for one in row.certificates])
+    low, high = of_mean_of_runs(np.array([_radii_by_input(one) for one in row.certificates]))
+    spread = float(deviation(values)) if len(values) > 1 else None
+    return Number(float(values.mean()), float(np.maximum(low, 0.0)), float(high), spread)
+
+
+def abstentions(row: Row) -> float | None:
+    """The share of inputs without an answer, on average over seeds; an envelope has none either."""
+    return None if row.is_envelope else float(np.mean([abstention_rate(one) for one in row.certificates]))
+
+
+def steps(row: Row) -> Floats:
+    """Where the row's curve can step down: 0 and the certified radii of all its logs."""
+    return np.unique(np.concatenate([[0.0], *(one.radii[one.correct] for one in row.certificates)]))
+
+
+def _groups(row: Row) -> list[list[Certificates]]:
+    return [[log.certificates for log in group] for group in row.by_sigma]
+
+
+def _over_seeds(group: Sequence[Certificates], radii: Sequence[float] | Floats) -> Floats:
+    return np.array([certified_accuracy(one, radii) for one in group])
+
+
+def _interval(group: Sequence[Certificates], radii: Sequence[float] | Floats, level: float) -> Interval:
+    inputs = len(group[0])
+    return of_runs(np.rint(_over_seeds(group, radii) * inputs), inputs, level)
+
+
+def _radii_by_input(one: Certificates) -> Floats:
+    """The certified radius of each input, in the order of their numbers, which all runs share."""
+    return np.asarray((one.radii * one.correct)[by_number(one)], dtype=np.float64)
+
+
+def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:
+    """The exact interval of each proportion successes / trials."""
+    tail = (1 - level) / 2
+    return Interval(
+        clopper_pearson_lower(successes, trials, tail), clopper_pearson_upper(successes, trials, tail)
+    )
+
+
+def of_mean(values: Floats, level: float = LEVEL) -> Interval:
+    """The interval of the mean over the first axis; not a number where there is one value alone."""
+    from scipy.special import stdtrit
+
+    m = len(values)
+    if m < 2:
+        unknown = np.full(values.shape[1:], np.nan)
+        return Interval(unknown, unknown)
+    half = stdtrit(m - 1, (1 + level) / 2) * deviation(values) / np.sqrt(m)
+    return Interval(values.mean(axis=0) - half, values.mean(axis=0) + half)
+
+
+def of_runs(counts: ArrayLike, inputs: int, level: float = LEVEL) -> Interval:
+    """Over inputs and seeds: of the mean of counts / inputs over runs (first axis) on the same inputs."""
+    successes = np.asarray(counts, dtype=np.int64)
+    runs, total = len(successes), successes.sum(axis=0)
+    low = of_proportion(total // runs, inputs, level).low
+    high = of_proportion(-(-total // runs), inputs, level).high
+    return _with_seeds(Interval(low, high), successes / inputs, level)
+
+
+def of_mean_of_runs(values: Floats, level: float = LEVEL) -> Interval:
+    """Over inputs and seeds: of the mean of all values, a row for each run and a column for each input."""
+    return _with_seeds(of_mean(values.mean(axis=0), level), values.mean(axis=1), level)
+
+
+def _with_seeds(over_inputs: Interval, by_seed: Floats, level: float) -> Interval:
+    """The interval over inputs, widened by that over seeds where there are several."""
+    if len(by_seed) < 2:
+        return over_inputs
+    middle, over_seeds = by_seed.mean(axis=0), of_mean(by_seed, level)
+    return Interval(
+        middle - np.hypot(middle - over_inputs.low, middle - over_seeds.low),
+        middle + np.hypot(over_inputs.high - middle, over_seeds.high - middle),
+    )
+
+
+def deviation(values: Floats) -> Floats:
+    """The standard deviation over the first axis, with m - 1."""
+    return np.asarray(values.std(axis=0, ddof=1), dtype=np.float64)

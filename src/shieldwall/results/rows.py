@@ -1,0 +1,287 @@
+"""One row of a table, one curve of a plot: a vote of a run, or several that are shown as one.
+
+Runs that differ only by seed are averaged. Under an envelope, the runs of one method at several sigmas are
+one row, A(r) = max over sigma of A_sigma(r). So the main tables of the literature are made. Sigma is chosen
+for each radius, and after seeing the test inputs: no single classifier has this curve, and it lies a little
+above that of the sigma that is truly best.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.results.certificates import Certificates, Ints
+from shieldwall.results.record import Log, RunRecord
+from shieldwall.vocabulary import vote_title
+
+_NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    title: str
+    run: str
+    by_sigma: tuple[tuple[Log, ...], ...]
+    """For each sigma the logs that differ by seed, as many at each; mostly one of one."""
+
+    @property
+    def logs(self) -> list[Log]:
+        return [log for group in self.by_sigma for log in group]
+
+    @property
+    def certificates(self) -> list[Certificates]:
+        return [log.certificates for log in self.logs]
+
+    @property
+    def num_inputs(self) -> int:
+        """Certificates that are shown as one are of the same inputs."""
+        return len(self.certificates[0])
+
+    @property
+    def vote(self) -> str:
+        return self.logs[0].vote
+
+    @property
+    def is_member(self) -> bool:
+        return self.logs[0].is_member
+
+    @property
+    def is_envelope(self) -> bool:
+        return len(self.by_sigma) > 1
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds are averaged: as many at every sigma."""
+        return len(self.by_sigma[0])
+
+    @property
+    def combines(self) -> str:
+        """What the row shows as one: "best sigma", "3 seeds", both, or nothing."""
+        parts = ["best sigma"] if self.is_envelope else []
+        return ", ".join([*parts, f"{self.seeds} seeds"] if self.seeds > 1 else parts)
+
+
+def rows_of(
+    records: Iterable[RunRecord],
+    votes: Collection[str] = (),
+    *,
+    average_seeds: bool = True,
+    envelope: bool = False,
+) -> list[Row]:
+    """The rows of these runs, for all votes or the named ones, in the order they were read."""
+    rows = rows_of_logs(select_votes([log for record in records for log in record.logs], votes))
+    if average_seeds:
+        rows = average_over_seeds(rows)
+    return envelope_rows(rows) if envelope else rows
+
+
+def select_votes(logs: Sequence[Log], votes: Collection[str]) -> list[Log]:
+    """The logs of these votes, or all."""
+    known = {log.vote for log in logs}
+    for name in sorted(set(votes) - known):
+        raise unknown_name("vote", name, known)
+    return [log for log in logs if not votes or log.vote in votes]
+
+
+def rows_of_logs(logs: Iterable[Log]) -> list[Row]:
+    """Each log as a row of its own."""
+    return [Row(log.title, log.run, ((log,),)) for log in logs]
+
+
+def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
+    """The rows, those of one vote of runs whose recipes differ only by seed as one.
+
+    They must have been certified alike, on the same inputs. Two runs of the same seed are no sample of seeds:
+    where there are two, all stay apart. A row stands where the first of its runs stood.
+    """
+    alike: dict[object, list[Row]] = defaultdict(list)
+    for row in rows:
+        recipe = _recipe(row)
+        if recipe is not None:
+            sigma = row.certificates[0].sigma
+            alike[seed_free_key(recipe), sigma, certification_key(row.logs[0])].append(row)
+    samples = [group for group in alike.values() if len(group) > 1 and _have_different_seeds(group)]
+
+    places: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for group in samples:
+        places[_base(group[0])].add(_places(group))
+    kept = {id(row): row for row in rows}
+    for group in samples:
+        base, logs = _base(group[0]), tuple(row.logs[0] for row in group)
+        run = f"{base} ({', '.join(_places(group))})" if len(places[base]) > 1 else base
+        kept[id(group[0])] = Row(f"{run} {vote_title(group[0].vote)}", run, (logs,))
+        for row in group[1:]:
+            del kept[id(row)]
+    return list(kept.values())
+
+
+def envelope_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows, those of one method and vote at several sigmas as one, where the first of them stood."""
+    groups = sigma_groups(rows)
+    if not groups:
+        raise UserError(
+            "--envelope needs one method at two or more sigmas, one run or as many seeds at each, "
+            "certified with the same settings"
+        )
+    kept = {id(row): row for row in rows}
+    for group in groups:
+        if len({row.seeds for row in group}) > 1:
+            # The best of a mean over three seeds and of a single run has neither's deviation or interval.
+            counts = [f"{row.seeds} at sigma {row.certificates[0].sigma:g}" for row in group]
+            raise UserError(
+                f"{envelope_row(group).title}: an envelope takes as many seeds at each sigma, but there are "
+                f"{', '.join(counts[:-1])} and {counts[-1]}; give as many runs at each"
+            )
+        kept[id(group[0])] = envelope_row(group)
+        for row in group[1:]:
+            del kept[id(row)]
+    return list(kept.values())
+
+
+def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each method and vote that was certified alike at two sigmas or more, one row at each.
+
+    What may change with sigma are a method's numbers, such as its learning rate and weights. Two rows at one
+    sigma would make an envelope over more than sigma: there is none.
+    """
+    groups: dict[object, list[Row]] = defaultdict(list)
+    for row in rows:
+        recipe = _recipe(row)
+        if recipe is not None:
+            groups[method_key(recipe), certification_key(row.logs[0])].append(row)
+    return [group for group in groups.values() if 1 < len(sigmas_of(group)) == len(group)]
+
+
+def envelope_row(rows: Sequence[Row]) -> Row:
+    """Rows at several sigmas as one."""
+    recipe = _recipe(rows[0]) or {}
+    name = method_of(str(recipe.get("name", rows[0].run)), recipe.get("sigma"))
+    return Row(f"{name} {vote_title(rows[0].vote)}", name, tuple(tuple(row.logs) for row in rows))
+
+
+def titles(rows: Sequence[Row]) -> list[str]:
+    """The title of each, with what it shows as one where the rows differ in that."""
+    if len({row.combines for row in rows}) == 1:
+        return [row.title for row in rows]
+    return [f"{row.title} ({row.combines})" if row.combines else row.title for row in rows]
+
+
+def sigmas_of(rows: Sequence[Row]) -> list[float]:
+    sigmas = (certificates.sigma for row in rows for certificates in row.certificates)
+    return sorted({sigma for sigma in sigmas if sigma is not None})
+
+
+def shared_norm(rows: Sequence[Row]) -> str:
+    """The norm as it is spoken; radii of different norms say different things, so they are refused."""
+    if not rows:
+        raise UserError("there are no logs to show")
+    logs = [log for row in rows for log in row.logs]
+    norm = logs[0].certificates.norm
+    for log in logs:
+        if log.certificates.norm != norm:
+            raise UserError(
+                f"radii of different norms do not compare: {logs[0].title} has {_NORMS[norm]} radii, "
+                f"{log.title} has {_NORMS[log.certificates.norm]} radii; show one norm at a time"
+            )
+    return _NORMS[norm]
+
+
+def incomparable_settings(rows: Sequence[Row]) -> list[str]:
+    """What keeps rows from being compared; what a log does not say is taken to be as in the others."""
+    certificates = [certificates for row in rows for certificates in row.certificates]
+    values: dict[str, Set[object]] = {
+        "the inputs": {inputs_key(one) for one in certificates},
+        "n": {one.max_n or one.fixed_n for one in certificates} - {None},
+        "alpha": {one.alpha for one in certificates} - {None},
+    }
+    return [name for name, different in values.items() if len(different) > 1]
+
+
+def method_of(name: str, sigma: object) -> str:
+    """The name of a recipe without its sigma: mnist-drt for mnist-drt-0.25."""
+    return name.removesuffix(f"-{sigma}")
+
+
+def seed_free_key(recipe: Mapping[str, Any]) -> str:
+    """Everything that a recipe says except its seed, in words that equal those of another seed's.
+
+    Runs that start from members of other seeds are alike, if these were made by recipes that are alike; where
+    it is not known how they were made, only if they start from the same folder.
+    """
+    start = next((recipe[key] for key in _STARTS if key in recipe), None)
+    before = [_seedless(origin) for origin in start] if isinstance(start, list) else start
+    return repr([_seedless(recipe), before])
+
+
+def method_key(recipe: Mapping[str, Any]) -> str:
+    """The method that a recipe names and runs, on what: of the objective's numbers, only which are 0."""
+    name = method_of(str(recipe.get("name")), recipe.get("sigma"))
+    on = [recipe.get(key) for key in ("data", "model", "noise", "members")]
+    return repr([name, on, _in_order(recipe.get("objective"), numbers=False)])
+
+
+def certification_key(log: Log) -> tuple[object, ...]:
+    """How a log was certified, sigma aside: equal where two logs can be shown as one."""
+    one = log.certificates
+    kind = (one.noise or "").partition("(")[0]
+    how = (one.norm, one.fixed_n, one.max_n, one.alpha, one.precision, one.bound_kind, kind)
+    return (log.vote, *how, inputs_key(one))
+
+
+def inputs_key(certificates: Certificates) -> object:
+    """The inputs and their right classes, equal for the same ones in any order."""
+    order = by_number(certificates)
+    arrays = (certificates.indices, certificates.truth)
+    return tuple(None if array is None else array[order].tobytes() for array in arrays)
+
+
+def by_number(certificates: Certificates) -> Ints:
+    """Places of the inputs by their numbers."""
+    if certificates.indices is None:
+        return np.arange(len(certificates))
+    return np.argsort(certificates.indices, kind="stable")
+
+
+_STARTS = ("start", "init_from")
+
+
+def _recipe(row: Row) -> Mapping[str, Any] | None:
+    """The recipe of the row's first run as it is written; None for a log that stands alone.
+
+    Where the run says by which recipes its first members were made, `start` holds these, not a folder.
+    """
+    record = row.logs[0].record
+    if record is None or record.recipe_content is None:
+        return None
+    origins = {"start": list(record.origins)} if record.origins else {}
+    return {**record.recipe_content, **origins}
+
+
+def _base(row: Row) -> str:
+    record = row.logs[0].record
+    return row.run if record is None else record.base
+
+
+def _places(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What tells runs of one name apart: a and b for "digits (a)" and "digits (b)"."""
+    return tuple(row.logs[0].record.place if row.logs[0].record else "" for row in rows)
+
+
+def _have_different_seeds(rows: Sequence[Row]) -> bool:
+    seeds = {str((_recipe(row) or {}).get("seed")) for row in rows}
+    return len(seeds) == len(rows)
+
+
+def _seedless(recipe: Mapping[str, Any]) -> object:
+    return _in_order({key: value for key, value in recipe.items() if key not in ("seed", *_STARTS)})
+
+
+def _in_order(part: Any, numbers: bool = True) -> object:
+    """The same for the same keys and values, whatever their order; without numbers, only which are 0."""
+    if isinstance(part, Mapping):
+        return sorted((str(key), repr(_in_order(value, numbers))) for key, value in part.items())
+    return bool(part) if isinstance(part, int | float) and not numbers else part

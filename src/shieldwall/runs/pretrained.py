@@ -1,0 +1,105 @@
+"""Trained ensembles that come with the package, by name.
+
+    shieldwall/pretrained/checksums.yaml    the SHA-256 of every file of every ensemble
+    shieldwall/pretrained/NAME/MODEL.md     what it was trained on and how, and what was measured
+    shieldwall/pretrained/NAME/...          a run folder: recipe.yaml, environment.json, members/
+
+benchmarks/keep.py puts them there. The package is never written to: a command that writes works on a copy.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.files import disk_errors
+
+PACKAGED = Path(__file__).parents[1] / "pretrained"
+CHECKSUMS = "checksums.yaml"
+COPIES = Path("runs")
+
+
+def names() -> list[str]:
+    """The pretrained ensembles."""
+    return sorted(checksums())
+
+
+def checksums() -> dict[str, dict[str, str]]:
+    """By ensemble, the SHA-256 of each of its files."""
+    path = PACKAGED / CHECKSUMS
+    content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return dict(content or {})
+
+
+def packaged_run(name: str) -> Path:
+    """The run folder of a pretrained ensemble inside the package, every file checked."""
+    known = checksums()
+    if not known:
+        raise UserError(f"no pretrained ensemble called {name!r}: this copy of shieldwall comes without any")
+    if name not in known:
+        raise unknown_name("pretrained ensemble", name, known)
+    for file, expected in known[name].items():
+        path = PACKAGED / name / file
+        if not path.is_file() or sha256(path) != expected:
+            problem = "is not the file that was published" if path.is_file() else "is missing"
+            raise UserError(f"the pretrained {name} is damaged: {path} {problem}; install shieldwall again")
+    return PACKAGED / name
+
+
+def resolve_run(run: Path | str, *, to_write: bool = False) -> Path:
+    """The run folder that a command's argument means: a path, or the name of a pretrained ensemble.
+
+    An existing path comes first. A name means its copy in runs/NAME, with what was certified or tuned there,
+    if there is one; else the folder in the package, of which `to_write` makes that copy.
+    """
+    path, name = Path(run), str(run)
+    if path.exists() or name not in names():
+        return path
+    copy = COPIES / name
+    if copy.exists():
+        if not _is_copy(copy, name):
+            raise UserError(
+                f"{name} is pretrained, and {copy} is a different run; pass {copy} to use that, or move it"
+            )
+        return copy
+    source = packaged_run(name)
+    if not to_write:
+        return source
+    _copy(source, copy, checksums()[name])
+    return copy
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _is_copy(folder: Path, name: str) -> bool:
+    """Whether a folder has this recipe and these members; the rest of a copy may change."""
+    fixed = {
+        file: digest
+        for file, digest in checksums()[name].items()
+        if file == "recipe.yaml" or file.startswith("members/")
+    }
+    return all(
+        (folder / file).is_file() and sha256(folder / file) == digest for file, digest in fixed.items()
+    )
+
+
+def _copy(source: Path, target: Path, files: Iterable[str]) -> None:
+    """All or nothing, also where several processes copy at once."""
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as part:
+            whole = Path(part) / target.name
+            for file in files:
+                (whole / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / file, whole / file)
+            try:
+                whole.rename(target)
+            except OSError:
+                if not target.is_dir():
+                    raise

@@ -1,0 +1,252 @@
+"""An image's certificate as it grows, and what a page and the server say to each other about it, as JSON.
+
+    n0 samples choose class A;  of t <= n fresh ones, S return it
+    radius(t) = noise.radius(p(t)),    p(t) = the `Sequential(n)` bound of S among t, at alpha
+
+Why every number on the page may be believed. n is fixed before the first sample. With probability at least
+1 - alpha / 5 the betting sequence lies below P(A) at all t < n at once (`smoothing.betting`); with at least
+1 - 4 alpha / 5 Clopper and Pearson's bound does at t = n. So, with probability at least 1 - alpha, all radii
+of one job hold together, those shown on the way and the last one, and the visitor may stop at any of them.
+Nothing is picked by its outcome: each radius is a function of the counts beside it, and
+`certificates_from_counts` gives it again. A second job on the same image has samples and an error of its own;
+the better of the two has both.
+
+For ensemble-after-smoothing, P(A) of each of N members is bounded in this way at alpha / N, and the radius is
+that of `smoothing.eas`: with probability at least 1 - alpha, all bounds hold at all t at once.
+
+Samples are named by a seed that the visitor does not know and that serves once.
+
+    page    start {job, run, vote, n, pixels}    stop {job}
+    server  started {n, n0, alpha, limit, norm, is_by_member, copies}   error {message}
+            progress, done {draws, counts, chosen, label, radius, p_lower}
+
+Each has its job. `pixels` are the bytes of an image of the model's size, row by row, in base64. A job of
+ensemble-after-smoothing is by member: a noisy copy has every member's label.
+"""
+
+import base64
+import binascii
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shieldwall import seeds
+from shieldwall.binomial import check_draws, clopper_pearson_lower
+from shieldwall.data.splits import to_float
+from shieldwall.errors import UserError
+from shieldwall.results.certificates import Certificates
+from shieldwall.serve.images import Pixels, png_address
+from shieldwall.serve.service import ServedRun, Service
+from shieldwall.smoothing.certificates import Counts, certificates_from_counts
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
+from shieldwall.smoothing.eas import eas_from_counts
+from shieldwall.smoothing.inference import Labeler
+from shieldwall.smoothing.radius import Ball
+from shieldwall.smoothing.sampler import FIRST_VIEW, Sampler
+from shieldwall.smoothing.stopping import FixedSampleSize
+from shieldwall.vocabulary import ABSTAIN, EAS
+
+MIN_N, MAX_N = 100, 100_000
+NUM_COPIES = 8
+"""Noisy copies of the image that are shown; they are not among the samples counted."""
+TURN_SECONDS = 0.025
+"""How long a visitor's turn may take; a batch begun is finished."""
+_MAX_JOB = 2**53
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Start:
+    job: int
+    run: ServedRun
+    vote: str
+    n: int
+    image: Tensor
+    """(C, H, W) in [0, 1]"""
+
+    @property
+    def is_by_member(self) -> bool:
+        return self.vote == EAS
+
+
+@dataclass(frozen=True)
+class Stop:
+    job: int
+
+
+@dataclass(frozen=True)
+class LiveCertificate:
+    """What is known after some of the samples."""
+
+    draws: int
+    counts: list[int]
+    """How often each class won; for ensemble-after-smoothing, the most that a member returned it."""
+    chosen: int
+    """The class that the first n0 samples return most often, so far if they are not made."""
+    label: int | None
+    """The certified class; None while nothing is certified."""
+    radius: float
+    p_lower: float
+
+
+def parse(text: str, service: Service) -> Start | Stop:
+    """The message, if it is one that a page sends."""
+    try:
+        message: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError("a message must be JSON") from error
+    if not isinstance(message, dict):
+        raise UserError("a message must be a JSON object")
+    kind = message.get("type")
+    job = _int("job", message.get("job"), 0, _MAX_JOB)
+    if kind == "stop":
+        return Stop(job)
+    if kind != "start":
+        raise UserError(f"a message is of type start or stop; given: {_short(kind)}")
+    run = service.runs[_int("run", message.get("run"), 0, len(service.runs) - 1)]
+    vote = message.get("vote")
+    if not isinstance(vote, str) or vote not in run.votes:
+        raise UserError(f"vote must be one of {', '.join(run.votes)}; given: {_short(vote)}")
+    n = _int("n", message.get("n"), MIN_N, MAX_N)
+    return Start(job, run, vote, n, _image(message.get("pixels"), service.shape))
+
+
+def replies(start: Start, stopped: threading.Event, device: torch.device) -> Iterator[Message]:
+    """A message per turn: the noisy copies first, then what is known, at last what is certified.
+
+    `stopped` ends it at the next turn, with what is certified by then.
+    """
+    check_draws(start.run.n0, start.n, start.run.alpha, share=_share(start))
+    seed = secrets.randbits(63)
+    yield {
+        "type": "started", "copies": noisy_copies(start, seed, device), "n": start.n, "n0": start.run.n0,
+        "alpha": start.run.alpha, "limit": largest_radius(start), "norm": _ball(start).norm,
+        "is_by_member": start.is_by_member,
+    }  # fmt: skip
+    for certificate in certificates(start, seed, device):
+        is_over = stopped.is_set() or certificate.draws == start.n
+        yield {"type": "done" if is_over else "progress", **asdict(certificate)}
+        if is_over:
+            return
+
+
+def certificates(start: Start, seed: int, device: torch.device) -> Iterator[LiveCertificate]:
+    """What is known after each turn; the last has n samples."""
+    look, deadline = FIRST_VIEW, time.monotonic() + TURN_SECONDS
+    for counts in stream_counts(start, seed, device):
+        draws = int(counts.estimation[0].sum())
+        if draws >= min(look, start.n) or time.monotonic() >= deadline:
+            yield _certificate(start, counts)
+            look, deadline = max(FIRST_VIEW, 2 * draws), time.monotonic() + TURN_SECONDS
+
+
+def largest_radius(start: Start) -> float:
+    """The radius if every sample returns class A: n samples certify no more."""
+    return float(
+        _ball(start).radius(clopper_pearson_lower(start.n, start.n, _share(start) * start.run.alpha))
+    )
+
+
+def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]:
+    """Noisy copies of the image as pictures, and the votes on each."""
+    run, shape = start.run, (NUM_COPIES, *start.image.shape)
+    generator = seeds.generator(device, seed, "copies")
+    noisy = run.noise.perturb(start.image.to(device), run.noise.sample(shape, generator))
+    labels, _ = Labeler(run.members, run.votes[start.vote], device)(noisy)
+    pictures = map(png_address, noisy.cpu())
+    return [
+        {"image": picture, "labels": votes}
+        for picture, votes in zip(pictures, labels.T.tolist(), strict=True)
+    ]
+
+
+def stream_counts(start: Start, seed: int, device: torch.device) -> Iterator[Counts]:
+    """The growing counts of an image, up to n0 + n samples."""
+    run = start.run
+    sampler = Sampler(
+        run.members, run.votes[start.vote], run.noise, run.n0,
+        FixedSampleSize(start.n, Sequential(start.n)), seed=seed, shape=start.image.shape, device=device,
+        batch_size=run.batch_size,
+    )  # fmt: skip
+    return sampler.stream(start.image)
+
+
+def _certificate(start: Start, counts: Counts) -> LiveCertificate:
+    draws = int(counts.estimation[0].sum())
+    most = counts.estimation.max(0).tolist()
+    chosen = int(counts.selection.argmax()) % counts.selection.shape[-1]
+    if not draws:
+        return LiveCertificate(draws, most, chosen, label=None, radius=0.0, p_lower=0.0)
+    certificate = _from_counts(start, counts)
+    label = int(certificate.labels[0])
+    assert certificate.p_lower is not None
+    return LiveCertificate(
+        draws=draws,
+        counts=most,
+        chosen=chosen,
+        label=None if label == ABSTAIN else label,
+        radius=float(certificate.radii[0]),
+        p_lower=float(certificate.p_lower[0]),
+    )
+
+
+def _from_counts(start: Start, counts: Counts) -> Certificates:
+    how: dict[str, Any] = {"bound": Sequential(start.n), "size": start.image.numel()}
+    noise, alpha = start.run.noise, start.run.alpha
+    if not start.is_by_member:
+        return certificates_from_counts(counts.selection, counts.estimation, noise, alpha, **how)
+    return eas_from_counts(counts.selection[None], counts.estimation[None], noise, alpha, **how)
+
+
+def _share(start: Start) -> float:
+    """The part of alpha that the last bound of each vote counted has."""
+    return LAST_LOOK / len(start.run.votes[start.vote])
+
+
+def _ball(start: Start) -> Ball:
+    return Ball.of(start.run.noise, None, start.image.numel())
+
+
+def encode_pixels(image: Pixels) -> str:
+    """Base64 of the bytes of an image (H, W, C)."""
+    return base64.b64encode(np.ascontiguousarray(image).tobytes()).decode()
+
+
+def _image(pixels: object, shape: tuple[int, int, int]) -> Tensor:
+    """(C, H, W) in [0, 1] from base64 of bytes (H, W, C)."""
+    channels, height, width = shape
+    try:
+        content = base64.b64decode(pixels if isinstance(pixels, str) else "?", validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise UserError("pixels must be bytes in base64") from error
+    if len(content) != height * width * channels:
+        raise UserError(
+            f"pixels must be {height} x {width} x {channels} = {height * width * channels} bytes; "
+            f"given: {len(content)}"
+        )
+    rows = np.frombuffer(content, dtype=np.uint8).reshape(height, width, channels)
+    return to_float(torch.from_numpy(rows.copy()).permute(2, 0, 1).contiguous())
+
+
+def _int(name: str, value: object, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise UserError(f"{name} must be a whole number from {least:,} to {most:,}; given: {_short(value)}")
+    return value
+
+
+def _short(value: object) -> str:
+    return shorten(repr(value), 40)
+
+
+def shorten(text: str, length: int) -> str:
+    """What a visitor sent, as a message of ours repeats it."""
+    return text if len(text) <= length else text[:length] + "..."

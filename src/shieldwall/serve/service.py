@@ -1,0 +1,146 @@
+"""What is served: trained runs on one data set, told apart by family and sigma."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from shieldwall.data import datasets
+from shieldwall.data.splits import Dataset, Split, TensorSplit
+from shieldwall.devices import resolve_device
+from shieldwall.ensembles.votes import Vote, default_votes, vote_by_name
+from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Noise
+from shieldwall.results.run import Run
+from shieldwall.smoothing.inference import Labeler, default_batch_size
+from shieldwall.stages.common import load_members, noise_of
+from shieldwall.vocabulary import EAS
+
+BATCH_SECONDS = 0.015
+"""About how long a batch may take: visitors wait for each other's."""
+SMALLEST_BATCH = 16
+_SIGMA = re.compile(r"-[0-9.]+$")
+
+
+@dataclass(frozen=True)
+class ServedRun:
+    """A trained run, ready to classify."""
+
+    family: str
+    """What it shares with runs that differ by sigma alone."""
+    sigma: float
+    noise: Noise
+    members: Sequence[nn.Module]
+    votes: Mapping[str, Sequence[Vote]]
+    """By name, what is counted: the vote itself, or every member's for ensemble-after-smoothing."""
+    n0: int
+    alpha: float
+    batch_size: int
+
+
+@dataclass(frozen=True)
+class Service:
+    """All runs of a page, and the images they are for."""
+
+    data: str
+    classes: tuple[str, ...]
+    shape: tuple[int, int, int]
+    test: Split
+    """Empty where the data set is not on this machine."""
+    device: torch.device
+    runs: tuple[ServedRun, ...]
+
+
+def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: str | None = None) -> Service:
+    """The runs in these folders, which must be trained, and on the same data set."""
+    if not paths:
+        raise UserError("nothing to serve: give a run folder made by `shieldwall train`")
+    runs = [Run(path) for path in paths]
+    for run in runs:
+        run.check_trained()
+        if run.recipe.data != runs[0].recipe.data:
+            raise UserError(
+                f"one page serves one data set: {runs[0].path} is on {runs[0].recipe.data}, "
+                f"{run.path} on {run.recipe.data}; serve them on two ports"
+            )
+    torch_device = resolve_device(device)
+    dataset = _dataset(runs[0].recipe.data, data_dir)
+    served_runs = tuple(
+        _served_run(run, family, dataset, torch_device)
+        for run, family in zip(runs, _families(runs), strict=True)
+    )
+    return Service(dataset.name, dataset.classes, dataset.shape, dataset.test, torch_device, served_runs)
+
+
+def _dataset(name: str, data_dir: Path | None) -> Dataset:
+    """The data set, without its images where they are not here."""
+    shape, classes = datasets.dataset_spec(name)
+    if any(entry.name == name and entry.place is not None for entry in datasets.status(data_dir)):
+        return datasets.load(name, data_dir)
+    empty = TensorSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+    return Dataset(name, empty, empty, classes, shape)
+
+
+def _families(runs: Sequence[Run]) -> list[str]:
+    """Recipes' names without their sigma; runs that would still be the same are told apart by folder."""
+    names = [_SIGMA.sub("", run.recipe.name) for run in runs]
+    sigmas = [run.recipe.sigma for run in runs]
+    repeats = Counter(zip(names, sigmas, strict=True))
+    families = [
+        f"{name} ({run.path.resolve().name})" if repeats[name, sigma] > 1 else name
+        for name, sigma, run in zip(names, sigmas, runs, strict=True)
+    ]
+    if len(set(zip(families, sigmas, strict=True))) < len(runs):
+        raise UserError(f"a run was given twice: {', '.join(str(run.path) for run in runs)}")
+    return families
+
+
+def _served_run(run: Run, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
+    members = load_members(run, dataset, device)
+    votes = _votes(len(members), run.tuned_weights())
+    return ServedRun(
+        family=family,
+        sigma=run.recipe.sigma,
+        noise=noise_of(run.recipe),
+        members=members,
+        votes=votes,
+        n0=run.recipe.certification.n0,
+        alpha=run.recipe.certification.alpha,
+        batch_size=_batch_size(members, list(chain.from_iterable(votes.values())), dataset.shape, device),
+    )
+
+
+def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
+    *members, weighted, max_margin = default_votes(num_members)
+    ensembles = {"we": [weighted], "mme": [max_margin], EAS: members} if num_members > 1 else {}
+    by_method = {
+        f"we-{method}": vote_by_name("we", num_members, weights) for method, weights in tuned.items()
+    }
+    return {
+        **ensembles,
+        **{vote.name: [vote] for vote in members},
+        **{name: [Vote(name, vote.scores)] for name, vote in by_method.items()},
+    }
+
+
+def _batch_size(
+    members: Sequence[nn.Module], votes: Sequence[Vote], shape: tuple[int, int, int], device: torch.device
+) -> int:
+    """The largest doubling of the smallest batch that is still quick."""
+    classify = Labeler(members, votes, device)
+    largest = default_batch_size(device, shape, draws=100_000)
+    size = min(SMALLEST_BATCH, largest)
+    classify(torch.zeros((size, *shape), device=device))
+    while 2 * size <= largest:
+        began = time.perf_counter()
+        classify(torch.zeros((2 * size, *shape), device=device))[0].cpu()
+        if time.perf_counter() - began > BATCH_SECONDS:
+            break
+        size *= 2
+    return size

@@ -1,0 +1,67 @@
+"""Members' confidences at noisy inputs, without votes: for tuning weights and for the theory's estimates."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from shieldwall import seeds
+from shieldwall.data.splits import Split
+from shieldwall.ensembles.ensemble import confidences
+from shieldwall.errors import UserError
+from shieldwall.models.members import infer_device, inference
+from shieldwall.noise.distributions import Noise
+
+
+def noisy_confidences(
+    members: Sequence[nn.Module],
+    images: Tensor | Split,
+    noise: Noise,
+    *,
+    copies: int = 10,
+    seed: int = 0,
+    stream: str = "weights",
+    indices: Sequence[int] | None = None,
+    batch_size: int = 1_000,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Every member's confidences at noisy copies of each image, on the CPU.  -> (N, M, copies, K)
+
+    All members see the same noise. It depends on the seed, the stream's name and the image's index, and is
+    the noise of no certificate.
+
+    Args:
+        images: (M, C, H, W) in [0, 1], or a split.
+        indices: (M,), naming each image's noise; by default its place among the images.
+        batch_size: noisy images classified at a time.
+        dtype: of the softmax; float64 keeps apart what float32 rounds to 0 or 1.
+    """
+    if not len(images):
+        raise UserError("confidences need at least one image; none was given")
+    if copies < 1 or batch_size < 1:
+        raise UserError(f"copies and batch_size must be at least 1; given: {copies}, {batch_size}")
+    names = range(len(images)) if indices is None else indices
+    if len(names) != len(images):
+        raise UserError(f"{len(images)} images need {len(images)} indices; given: {len(names)}")
+    where = infer_device(members, images if isinstance(images, Tensor) else images.labels, device)
+    casting = [partial(_logits, member, dtype) for member in members]
+    parts = []
+    for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
+        x = images.images(rows) if isinstance(images, Split) else images[rows.to(images.device)]
+        drawn = [
+            noise.sample((copies, *x.shape[1:]), seeds.generator(where, seed, stream, names[row]))
+            for row in rows.tolist()
+        ]
+        noisy = (x.to(where)[:, None] + torch.stack(drawn)).flatten(0, 1)
+        with inference(members):
+            parts += [confidences(casting, batch).cpu() for batch in torch.split(noisy, batch_size)]
+    # Joined outside of inference mode: tensors made inside cannot take part in learning.
+    joined = torch.cat(parts, dim=1)
+    return joined.reshape(len(members), len(images), copies, -1)
+
+
+def _logits(member: nn.Module, dtype: torch.dtype, x: Tensor) -> Tensor:
+    logits: Tensor = member(x)
+    return logits.to(torch.promote_types(logits.dtype, dtype))

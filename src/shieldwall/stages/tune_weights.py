@@ -1,0 +1,116 @@
+"""members -> weights: tune the weighted vote on images that the members have not seen."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from shieldwall.binomial import clopper_pearson_lower
+from shieldwall.data import datasets
+from shieldwall.devices import resolve_device
+from shieldwall.ensembles.votes import weighted
+from shieldwall.ensembles.weights import accuracy, certified_accuracy, grid_search_weights, sween_weights
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.noise.distributions import Noise
+from shieldwall.recipes import Certification
+from shieldwall.results.run import Run
+from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.stages.common import held_out_part, load_members, noise_of
+
+METHODS = ("sween", "grid")
+OBJECTIVES = ("accuracy", "certified")
+DEFAULT_COPIES = {"accuracy": 10, "certified": 100}
+
+
+@dataclass(frozen=True)
+class TunedWeights:
+    """Weights and what they reach on the held-out images; `name` is `equal` or the tuned vote's."""
+
+    name: str
+    weights: list[float]
+    accuracy: float
+    """The share of noisy copies that the weighted vote classifies correctly."""
+    certified: float | None
+    """The estimate of certified accuracy at the radius; None if none was given."""
+
+
+def tune_weights_run(
+    path: Path | str,
+    method: str = "sween",
+    *,
+    objective: str = "accuracy",
+    radius: float | None = None,
+    copies: int | None = None,
+    data_dir: Path | None = None,
+    device: str | None = None,
+) -> tuple[TunedWeights, TunedWeights]:
+    """Tune weights into the run folder.  -> equal weights, and the tuned ones
+
+    Certification then adds the vote `we-sween` or `we-grid`, or `we-grid-R` for certified accuracy at the
+    radius R.
+
+    Args:
+        method: `sween` or `grid`.
+        objective: what the grid search maximises, accuracy under noise or `certified` accuracy at `radius`,
+            where an image counts as certified if it would be with the recipe's n and alpha.
+        copies: noisy copies of each image; by default 10, or 100 for certified accuracy.
+    """
+    if method not in METHODS:
+        raise unknown_name("tuning method", method, METHODS)
+    if objective not in OBJECTIVES:
+        raise unknown_name("objective", objective, OBJECTIVES)
+    if objective == "certified" and method != "grid":
+        raise UserError("only the grid search can maximise certified accuracy; use --method grid")
+    if (objective == "certified") != (radius is not None):
+        raise UserError("--objective certified and --radius go together; give both or neither")
+    run = Run(path)
+    run.check_trained()
+    copies = DEFAULT_COPIES[objective] if copies is None else copies
+    noise = noise_of(run.recipe)
+    score = (
+        accuracy
+        if radius is None
+        else certified_accuracy(copies_needed(noise, radius, copies, run.recipe.certification))
+    )
+    where = resolve_device(device)
+    dataset = datasets.load(run.recipe.data, data_dir)
+    images = held_out_part(run.recipe, dataset)
+    members = load_members(run, dataset, where)
+    confidences = noisy_confidences(members, images, noise, copies=copies, seed=run.recipe.seed, device=where)
+    labels = images.labels.cpu()
+    tuned = (
+        sween_weights(confidences, labels)
+        if method == "sween"
+        else grid_search_weights(confidences, labels, score=score)
+    )
+    name = method if radius is None else f"{method}-{radius:g}"
+    with run.lock():
+        run.save_weights(name, tuned.tolist())
+    equal = torch.full_like(tuned, 1 / len(tuned))
+    results = []
+    for title, weights in (("equal", equal), (f"we-{name}", tuned)):
+        combined = weighted(confidences.flatten(1, 2), weights).reshape(1, *confidences.shape[1:])
+        certified = None if radius is None else float(score(combined, labels))
+        results.append(TunedWeights(title, weights.tolist(), float(accuracy(combined, labels)), certified))
+    return results[0], results[1]
+
+
+def copies_needed(noise: Noise, radius: float, copies: int, certification: Certification) -> int:
+    """At how many of the copies the vote must be correct to count as certified at the radius.
+
+    Certification needs at least k of its n samples; the copies need the same share.
+    """
+    if not (np.isfinite(radius) and radius >= 0):
+        raise UserError(f"the radius must be 0 or a positive number; given: {radius}")
+    n = certification.n
+    p_lower = clopper_pearson_lower(np.arange(n + 1), n, certification.alpha)
+    is_certified = (p_lower > 0.5) & (noise.radius(np.maximum(p_lower, 0.5)) >= radius)
+    if not is_certified[-1]:
+        largest = float(noise.radius(np.maximum(p_lower[-1:], 0.5))[0])
+        raise UserError(
+            f"no image can be certified at radius {radius:g} with {noise} and n = {n:,}; "
+            f"the largest possible radius is {largest:.3f}"
+        )
+    fewest = int(is_certified.argmax())
+    return -(-fewest * copies // n)  # rounded up, exactly

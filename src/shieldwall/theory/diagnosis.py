@@ -1,0 +1,168 @@
+"""A diagnosis: what the theory says about trained members at one input, and about a run at many inputs.
+
+At each input a vote is judged by the rival class with its largest ERI: that one decides whether the
+conditions hold. `plain` is about the members without smoothing, `soft` about the soft-smoothed members, which
+are beta-smooth.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from shieldwall.ensembles.ensemble import confidences
+from shieldwall.ensembles.votes import default_votes
+from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Gaussian
+from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.theory.first_order import FirstOrder, cosine, first_order, plain_cosine, smoothed_first_order
+from shieldwall.theory.indicators import VoteIndicator, plain_indicators, soft_indicators
+from shieldwall.theory.strategies import PairWins, pair_wins
+from shieldwall.theory.transferability import Proxies, Roc, Transfer, proxies, roc
+
+Floats = NDArray[np.float64]
+WE, MME, EQUAL = "we", "mme", "equal"
+PREMISES_FAIL = "premises fail"
+CONFIDENCES_PER_GRADIENT = 5
+"""Samples of confidences for each sample of gradients, which cost that much more."""
+
+
+@dataclass(frozen=True)
+class AtInput:
+    """Everything about one input; votes are `member-1`, ..., `we` and `mme`, pairs `1-2` and so on."""
+
+    idx: int
+    truth: int
+    plain: Mapping[str, VoteIndicator]
+    soft: Mapping[str, VoteIndicator]
+    cosines: Mapping[str, float]
+    """Of the members' gradients against WE's rival, by pair."""
+    soft_cosines: Mapping[str, float]
+    pairs: Mapping[str, PairWins]
+    """The corollary on smoothing before or after an ensemble, by pair."""
+    proxies: Proxies
+    answers: Mapping[str, int]
+    """Each vote's label without noise."""
+    predicted: Mapping[str, int]
+    """Each smoothed vote's certified label, or ABSTAIN."""
+    radii: Mapping[str, float]
+    """Each smoothed vote's certified radius."""
+
+    def radius_around_truth(self, vote: str) -> float:
+        return self.radii[vote] if self.predicted[vote] == self.truth else 0.0
+
+    @property
+    def measured_winner(self) -> str:
+        """Which of WE and MME has the larger certified radius around the truth, or `equal`."""
+        we, mme = self.radius_around_truth(WE), self.radius_around_truth(MME)
+        return EQUAL if we == mme else WE if we > mme else MME
+
+    @property
+    def predicted_winner(self) -> str:
+        """Which of WE and MME the corollary predicts to have it, or `premises fail`."""
+        return PREMISES_FAIL if np.isnan(self.proxies.x) else MME if self.proxies.x > 0 else WE
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A run at M inputs."""
+
+    inputs: Sequence[AtInput]
+    r: float
+    """The radius of ERI."""
+    sigma: float
+    attack: float
+    """The L2 length of the attacks."""
+    transfer: Transfer
+    """From the members (rows) to the members, WE and MME (columns)."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise UserError("a diagnosis needs at least one input; none was given")
+
+    @property
+    def votes(self) -> list[str]:
+        return list(self.inputs[0].plain)
+
+    def values(self, kind: str, vote: str, name: str) -> Floats:
+        """A number of a vote's indicator, `plain` or `soft`, at every input.  -> (M,)"""
+        return np.array([getattr(getattr(at_input, kind)[vote], name) for at_input in self.inputs])
+
+    def proxy(self, name: str) -> Floats:
+        return np.array([getattr(at_input.proxies, name) for at_input in self.inputs])
+
+    def radii_around_truth(self, vote: str) -> Floats:
+        return np.array([at_input.radius_around_truth(vote) for at_input in self.inputs])
+
+    def with_both_winners(self) -> list[AtInput]:
+        """The inputs at which both the corollary and the certificates prefer WE or MME."""
+        votes = (WE, MME)
+        return [a for a in self.inputs if a.predicted_winner in votes and a.measured_winner in votes]
+
+    @cached_property
+    def curve(self) -> Roc | None:
+        """fig:roc over the inputs whose radii differ; None if all of these favour one vote."""
+        inputs = self.with_both_winners()
+        mme = [at_input.measured_winner == MME for at_input in inputs]
+        return roc([at_input.proxies.x for at_input in inputs], mme) if len(set(mme)) > 1 else None
+
+
+def diagnose_input(
+    members: Sequence[nn.Module],
+    x: Tensor,
+    truth: int,
+    noise: Gaussian,
+    *,
+    r: float,
+    draws: int,
+    seed: int,
+    index: int,
+    predicted: Mapping[str, int],
+    radii: Mapping[str, float],
+) -> AtInput:
+    """Diagnose one input x (C, H, W) on the members' device, given its certificates by vote.
+
+    Args:
+        r: the radius of ERI.
+        draws: noise samples for the gradients of soft-smoothed members.
+        seed, index: name the noise.
+    """
+    y = torch.tensor([truth], device=x.device)
+    plain = first_order(members, x[None], y)
+    soft = smoothed_first_order(members, x[None], y, noise, draws=draws, seed=seed, indices=[index])
+    drawn = noisy_confidences(
+        members, x[None], noise, copies=CONFIDENCES_PER_GRADIENT * draws, seed=seed, stream="proxies",
+        indices=[index], dtype=torch.float64, device=x.device,
+    )[:, 0]  # fmt: skip
+    indicators, soft_indicator = plain_indicators(plain, r), soft_indicators(soft, r, noise.sigma)
+    gradients = plain.gradients[:, 0, _column(plain, indicators[WE].rival)]
+    soft_gradients = soft.gradients[:, :, 0, _column(soft, soft_indicator[WE].rival)]
+    pairs = {f"{i + 1}-{j + 1}": (i, j) for i, j in combinations(range(len(members)), 2)}
+    with torch.no_grad():
+        without_noise = confidences(members, x[None])
+    return AtInput(
+        idx=index,
+        truth=truth,
+        plain=indicators,
+        soft=soft_indicator,
+        cosines={pair: float(plain_cosine(gradients[i], gradients[j])) for pair, (i, j) in pairs.items()},
+        soft_cosines={
+            pair: float(cosine(soft_gradients[:, i], soft_gradients[:, j])) for pair, (i, j) in pairs.items()
+        },
+        pairs={pair: pair_wins(drawn[[i, j]], truth) for pair, (i, j) in pairs.items()},
+        proxies=proxies(drawn.numpy(), truth),
+        answers={vote.name: int(vote(without_noise)) for vote in default_votes(len(members))},
+        predicted=predicted,
+        radii=radii,
+    )
+
+
+def _column(order: FirstOrder, rival: int) -> int:
+    """Where a rival class stands among those of the one input."""
+    return int(np.flatnonzero(order.rivals[0] == rival)[0])

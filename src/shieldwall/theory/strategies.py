@@ -1,0 +1,122 @@
+"""Smoothing an ensemble of two, or an ensemble of two smoothed: cor:smoothing-strategy-comparison, estimated.
+
+    p_a, p_b = P(F_a = y0), P(F_b = y0),    p_ab = P(F_a = F_b = y0)
+    p        = P(MME = y0 | exactly one of F_a, F_b is y0)
+    p_min    = min(p_a, p_b),    delta = |p_a - p_b|
+
+Where both smoothed members return the true class y0 with probability over 1/2,
+
+    EBS: p >  1/2 + (2 + 4 (p_min - p_ab) / delta)^-1   implies   r_G > r_H,
+    EAS: p <= 1/2                                       implies   r_H >= r_G,
+
+with r_G = sigma Phi^-1(P(MME = y0)) for ensemble-before-smoothing (adx-prop:rob-radii-before) and
+r_H = sigma/2 (Phi^-1(p_a) + Phi^-1(p_b)) for ensemble-after-smoothing (thm:rob-radii-after). With other
+noise than Gaussian both are the radii that it gives for the same probabilities, and both cases still hold:
+r_H is at most the radius for max(p_a, p_b), and at least the one for the mean of p_a and p_b.
+
+MME returns the label of one of its two members, ties included, so at each noise sample it is y0 if both are,
+may be if one is, and is not if none is:
+
+    P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab)
+
+The threshold is (max(p_a, p_b) - p_ab) / (p_a + p_b - 2 p_ab), how often it is the better member that is
+right when only one is; so the first case says the same as P(MME = y0) > max(p_a, p_b), and the second the
+same as P(MME = y0) <= (p_a + p_b) / 2.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from shieldwall.ensembles.votes import max_margin
+from shieldwall.errors import UserError
+from shieldwall.noise.distributions import Noise
+
+EBS, EAS, OPEN, PREMISES_FAIL = "EBS", "EAS", "open", "premises fail"
+VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
+
+
+@dataclass(frozen=True)
+class PairWins:
+    """How often two members, and their MME, returned the true class at the same n noise samples of one input.
+
+    Everything that follows is an estimate from these frequencies, not a certificate.
+    """
+
+    n: int
+    first: int
+    second: int
+    both: int
+    """Samples at which both members returned it."""
+    mme: int
+
+    def __post_init__(self) -> None:
+        either = self.first + self.second - self.both
+        if (
+            not 0 <= self.both <= min(self.first, self.second)
+            or not self.both <= self.mme <= either <= self.n
+        ):
+            raise UserError(f"these counts cannot come from the same {self.n} samples; given: {self}")
+
+    @property
+    def p_a(self) -> float:
+        return self.first / self.n
+
+    @property
+    def p_b(self) -> float:
+        return self.second / self.n
+
+    @property
+    def p_ab(self) -> float:
+        return self.both / self.n
+
+    @property
+    def p(self) -> float:
+        """How often MME is right when exactly one member is; NaN if that never happened."""
+        return _share(self.mme - self.both, self._only_one)
+
+    @property
+    def threshold(self) -> float:
+        """What p must exceed for the first case; NaN where p is."""
+        return _share(max(self.first, self.second) - self.both, self._only_one)
+
+    @property
+    def verdict(self) -> str:
+        """`EBS` or `EAS`, `open` where neither case of the corollary applies, or `premises fail`."""
+        if 2 * min(self.first, self.second) <= self.n:
+            return PREMISES_FAIL
+        # Compared as counts, since frequencies are rounded.
+        if self.mme > max(self.first, self.second):
+            return EBS
+        return EAS if self._only_one and 2 * self.mme <= self.first + self.second else OPEN
+
+    def r_ebs(self, noise: Noise) -> float:
+        """The estimate of r_G: infinite for a frequency of 1, negative below 1/2."""
+        p = self.mme / self.n
+        radius = float(noise.radius(max(p, 1.0 - p)))
+        return radius if p >= 0.5 else -radius
+
+    def r_eas(self, noise: Noise) -> float:
+        """The estimate of r_H, where the premises hold."""
+        return float(noise.radius(max(self.p_a, self.p_b), 1.0 - min(self.p_a, self.p_b)))
+
+    @property
+    def _only_one(self) -> int:
+        return self.first + self.second - 2 * self.both
+
+
+def pair_wins(confidences: Tensor, truth: int) -> PairWins:
+    """Counts from two members' confidences (2, n, K) at n noise samples around one input of class `truth`."""
+    if confidences.ndim != 3 or len(confidences) != 2 or not confidences.shape[1]:
+        raise UserError(f"confidences (2, n, K) of two members are needed; given: {tuple(confidences.shape)}")
+    if not 0 <= truth < confidences.shape[-1]:
+        raise UserError(f"the true class lies in 0 to {confidences.shape[-1] - 1}; given: {truth}")
+    first, second = confidences.argmax(-1) == truth
+    mme = max_margin(confidences).argmax(-1) == truth
+    counts = [int(torch.count_nonzero(wins)) for wins in (first, second, first & second, mme)]
+    return PairWins(confidences.shape[1], *counts)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")

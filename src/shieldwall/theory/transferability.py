@@ -1,0 +1,214 @@
+"""Transferability between real members: the paper's proxies, its ROC curve (fig:roc), and attacks tried.
+
+    lambda_1 = E  max_{y != y0} sum_i w_i f_i(x0 + eps)_y / sum_i w_i (1 - f_i(x0 + eps)_{y0})
+    lambda_2 = E  max_i max_{y != y0} f_i(x0 + eps)_y / (1 - f_i(x0 + eps)_{y0})
+
+    X = lambda_1 / lambda_2 - the right-hand side of eq:cor2-2
+    Y = 1[MME has the larger certified radius]
+
+mu and s^2 in eq:cor2-2 are the mean and variance of f_i(x0 + eps)_{y0} over members and noise samples, s_f^2
+is the variance of its minimum over the members. With equal weights the corollary predicts that MME has the
+larger radius where X > 0, and WE where X < 0 (cor:comparision-statistical-lower-bound, its second remark).
+
+The ROC curve takes the inputs in descending order of X and goes up for a Y of 1 and right for a Y of 0. The
+area below it is P(X of a 1 > X of a 0) + P(equal) / 2.
+
+Attacks on one member, tried on the others:
+
+    x_i = a point within epsilon of x, in L2, that maximises  max_{y != y0} z_i(x)_y - z_i(x)_{y0}
+    T_ij = P( F_j(x_i) != y0  |  F_i(x_i) != y0,  F_i(x) = F_j(x) = y0 )
+
+z_i are member i's logits: the softmax of a confident member saturates, and its gradient vanishes. The attack
+is projected gradient descent with steps of equal length, and returns the best point it visited. As in
+def:r-robustness, points may leave the range of pixels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from shieldwall.errors import UserError
+from shieldwall.models.attack import lengths
+from shieldwall.models.members import eval_mode
+from shieldwall.theory.first_order import Floats
+from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
+
+OVERSHOOT = 2.5
+"""The length of all steps together over epsilon: enough to change direction once."""
+
+
+@dataclass(frozen=True)
+class Proxies:
+    """What the comparison of WE and MME needs at one input, estimated from noise samples."""
+
+    lambda_1: float
+    lambda_2: float
+    mu: float
+    s: float
+    s_f: float
+    threshold: float
+    """The right-hand side of eq:cor2-2; NaN where the premises of the corollary fail."""
+
+    @property
+    def ratio(self) -> float:
+        """lambda_1 / lambda_2, the paper's measure of transferability."""
+        return self.lambda_1 / self.lambda_2
+
+    @property
+    def x(self) -> float:
+        """X: above 0 for MME, below for WE."""
+        return self.ratio - self.threshold
+
+
+@dataclass(frozen=True)
+class Roc:
+    """A ROC curve from (0, 0) to (1, 1), the area below it, and the area's standard error."""
+
+    false_positive: Floats
+    true_positive: Floats
+    area: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How many attacks there were, and how many transferred: S attacked members, T targets."""
+
+    tried: NDArray[np.int64]
+    """(S, T): inputs that both classify correctly and where the attack fooled the member it was made on."""
+    fooled: NDArray[np.int64]
+    """(S, T): those among them where it fooled the target."""
+
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """T_ij, NaN where no attack succeeded."""
+        return np.where(self.tried > 0, self.fooled / np.maximum(self.tried, 1), np.nan)
+
+
+def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None) -> Proxies:
+    """The proxies from confidences (N, n, K) at n noise samples around one input of class `truth`.
+
+    The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. Confidences should
+    be in double precision: how a member shares out the last 1e-10 matters here.
+    """
+    f = np.asarray(confidences, dtype=np.float64)
+    if f.ndim != 3 or f.shape[1] < 2:
+        raise UserError(f"confidences (N, n, K) at n >= 2 samples are needed; given: {f.shape}")
+    lambda_1 = float(weighted_portion(f, truth, weights).mean())
+    lambda_2 = float(max_margin_portion(f, truth).mean())
+    scores = f[..., truth]
+    mu, s, s_f = float(scores.mean()), float(scores.std()), float(scores.min(0).std())
+    premises = s > 0 and s_f > 0 and mu > float(threshold_score(max(lambda_1, lambda_2)))
+    threshold = float(thresholds(mu, lambda_2, s, s_f, len(f)).mme_above) if premises else float("nan")
+    return Proxies(lambda_1, lambda_2, mu, s, s_f, threshold)
+
+
+def roc(x: ArrayLike, y: ArrayLike) -> Roc:
+    """The ROC curve of the score x for the labels y, with DeLong's error of its area."""
+    values, positive = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.bool_)
+    if values.ndim != 1 or values.shape != positive.shape or np.isnan(values).any():
+        raise UserError(
+            f"a ROC curve takes x (M,) of numbers and y (M,); given: {values.shape}, {positive.shape}"
+        )
+    ones, zeros = np.sort(values[positive]), np.sort(values[~positive])
+    if not len(ones) or not len(zeros):
+        raise UserError(f"a ROC curve takes both labels; given: {len(ones)} ones, {len(zeros)} zeros")
+    cuts = np.concatenate([[np.inf], np.unique(values)[::-1]])
+    above_zeros, above_ones = _share_below(zeros, ones), 1.0 - _share_below(ones, zeros)
+    return Roc(
+        false_positive=_share_from(zeros, cuts),
+        true_positive=_share_from(ones, cuts),
+        area=float(above_zeros.mean()),
+        error=float(np.sqrt(_variance_of_mean(above_zeros) + _variance_of_mean(above_ones))),
+    )
+
+
+def attack_transfer(
+    members: Sequence[nn.Module],
+    x: Tensor,
+    y: Tensor,
+    *,
+    epsilon: float,
+    targets: Sequence[nn.Module] | None = None,
+    steps: int = 20,
+) -> Transfer:
+    """Attack each member at x (B, ...) of classes y (B,), and try the attacks on the targets.
+
+    The default targets are the members.
+    """
+    targets = members if targets is None else targets
+    with eval_mode([*members, *targets]):
+        correct = [_labels(target, x) == y for target in targets]
+        tried, fooled = [], []
+        for member in members:
+            attacked = pgd(member, x, y, epsilon, steps)
+            succeeded = (_labels(member, x) == y) & (_labels(member, attacked) != y)
+            wrong = [_labels(target, attacked) != y for target in targets]
+            tried.append([int((succeeded & before).sum()) for before in correct])
+            fooled.append(
+                [
+                    int((succeeded & before & after).sum())
+                    for before, after in zip(correct, wrong, strict=True)
+                ]
+            )
+    return Transfer(np.array(tried), np.array(fooled))
+
+
+def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20) -> Tensor:
+    """The points (B, ...) within epsilon of x, of those visited, where another class leads y by most."""
+    if not epsilon > 0 or steps < 1:
+        raise UserError(f"an attack needs epsilon > 0 and steps >= 1; given: {epsilon}, {steps}")
+    x = best = point = x.detach()
+    highest = torch.full((len(x),), -torch.inf, device=x.device)
+    for step in range(steps + 1):
+        leaf = point.clone().requires_grad_()
+        with torch.enable_grad():
+            lead = _lead_of_others(member(leaf), y)
+            (gradient,) = torch.autograd.grad(lead.sum(), leaf)
+        better = lead.detach() > highest
+        highest = torch.where(better, lead.detach(), highest)
+        best = torch.where(_per_input(better, x), point, best)
+        if step < steps:
+            step_length = OVERSHOOT * epsilon / steps
+            point = _shortened(point + step_length * gradient / lengths(gradient), x, epsilon)
+    return best
+
+
+def _share_from(ordered: Floats, cuts: Floats) -> Floats:
+    """The share of values that are at least each cut."""
+    return np.asarray(1.0 - np.searchsorted(ordered, cuts, side="left") / len(ordered))
+
+
+def _share_below(ordered: Floats, values: Floats) -> Floats:
+    """The share of `ordered` below each value, half of those equal to it included."""
+    below = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right")
+    return np.asarray(below / (2 * len(ordered)))
+
+
+def _variance_of_mean(values: Floats) -> float:
+    return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
+
+
+def _lead_of_others(logits: Tensor, y: Tensor) -> Tensor:
+    true = logits.gather(1, y[:, None])[:, 0]
+    others = logits.scatter(1, y[:, None], -torch.inf).max(1).values
+    return others - true
+
+
+def _shortened(points: Tensor, x: Tensor, epsilon: float) -> Tensor:
+    moved = points - x
+    return x + moved * (epsilon / lengths(moved)).clamp_max(1)
+
+
+def _per_input(values: Tensor, images: Tensor) -> Tensor:
+    return values.view(-1, *(1 for _ in images.shape[1:]))
+
+
+def _labels(classifier: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        labels: Tensor = classifier(x).argmax(-1)
+        return labels
