@@ -7,7 +7,7 @@ import torch
 import yaml
 from cli_tools import Outcome, Shieldwall, refused
 
-from shieldwall import from_counts, load_data, recipes
+from shieldwall import certificates_from_counts, load_data, recipes
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import certified_accuracy, grid_search_weights
 from shieldwall.noise.distributions import Gaussian, Laplace, Noise, Uniform
@@ -95,7 +95,7 @@ def test_copies_needed_are_those_of_certificates(noise: Noise, radius: float) ->
     n, copies = 200, 30
     plan = Certification(n0=10, n=n, alpha=0.01)
     counts = torch.tensor([[k, n - k] for k in range(n + 1)])
-    certificates = from_counts(counts, counts, noise, 0.01)
+    certificates = certificates_from_counts(counts, counts, noise, 0.01)
     is_certified = (certificates.labels == 0) & (certificates.radii >= radius)
     fewest = min(k for k in range(n + 1) if is_certified[k])
     expected = min(k for k in range(copies + 1) if k * n >= fewest * copies)

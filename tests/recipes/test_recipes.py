@@ -130,7 +130,7 @@ def test_a_recipe_that_does_not_name_its_noise_is_gaussian(tmp_path: Path) -> No
     smoke = recipes.get("smoke")
     path = tmp_path / "recipe.yaml"
     path.write_text(smoke.to_yaml().replace("noise: gaussian\n", ""))
-    assert "noise: " not in path.read_text().replace("num_noise: ", "")
+    assert "\nnoise: " not in path.read_text().replace("num_noise: ", "")
     assert recipes.from_file(path) == smoke
 
 

@@ -43,18 +43,18 @@ class Noise(ABC):
         p_b is 1 - p_a unless given. It says something where p_a > p_b, and is not negative there.
         """
 
-    def perturb(self, x: Tensor, drawn: Tensor) -> Tensor:
+    def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
         """The noisy inputs (B, *shape) from draws of that shape, which may be overwritten."""
-        return drawn.add_(x)
+        return draws.add_(x)
 
-    def sampling_error(self, size: int) -> float:
-        """The total variation distance, at most, of what is drawn for `size` numbers from the ideal.
+    def total_variation(self, size: int) -> float:
+        """The distance, at most, of what is drawn for `size` numbers from the ideal, in total variation.
 
         Floating-point rounding of a continuous density does not count; `ExactGaussian` is free of it.
         """
         return 0.0
 
-    def check(self, x: Tensor) -> None:  # noqa: B027 (most noise takes any input)
+    def validate(self, x: Tensor) -> None:  # noqa: B027 (most noise takes any input)
         """Refuse inputs that the noise is not meant for."""
 
 
@@ -193,6 +193,25 @@ def noise_by_name(kind: str, sigma: float) -> Noise:
     if kind not in KINDS:
         raise unknown_name("noise", kind, KINDS)
     return KINDS[kind](sigma)
+
+
+def parse_noise(text: str) -> Noise:
+    """The noise that prints as `text`, which is how a certificate file records it: gaussian(0.25)."""
+    from shieldwall.noise.exact import ExactGaussian
+
+    kinds: dict[str, Callable[[float], Noise]] = {
+        "gaussian": Gaussian,
+        "exact-gaussian": ExactGaussian,
+        "uniform": Uniform,
+        "laplace": Laplace,
+    }
+    name, _, scale = text.removesuffix(")").partition("(")
+    try:
+        return kinds[name](float(scale))
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"noise is recorded as {'(s), '.join(kinds)}(s) with a scale s; given: {text!r}"
+        ) from error
 
 
 def check_noise(given: object) -> None:

@@ -12,10 +12,10 @@ import yaml
 from shieldwall.binomial import check_draws
 from shieldwall.errors import UserError, check_int, check_number, unknown_name
 from shieldwall.recipes.fields import build
-from shieldwall.vocabulary import NOISES
+from shieldwall.vocabulary import BOUNDS, NOISES, NORMS, PRECISIONS
 
 CURVES = ("step", "cosine")
-PRECISIONS = ("float32", "bfloat16")
+TRAINING_PRECISIONS = ("float32", "bfloat16")
 
 FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
 """Keys of earlier versions, read for one more release."""
@@ -70,7 +70,7 @@ class Schedule:
             raise UserError(f"schedule.momentum must lie in [0, 1); given: {self.momentum}")
         if not 0 <= self.weight_decay < float("inf"):
             raise UserError(f"schedule.weight_decay must not be negative; given: {self.weight_decay}")
-        for name, choices in (("curve", CURVES), ("precision", PRECISIONS)):
+        for name, choices in (("curve", CURVES), ("precision", TRAINING_PRECISIONS)):
             if getattr(self, name) not in choices:
                 raise UserError(
                     f"schedule.{name} must be one of {', '.join(choices)}; given: {getattr(self, name)!r}"
@@ -89,18 +89,37 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Certification:
-    """Which test inputs to certify, and with how many draws."""
+    """All that certificates depend on but the model and the seed, and which test inputs are certified."""
 
     n0: int = 100
+    """Noise samples that select the class."""
     n: int = 100_000
+    """Noise samples that bound its probability; the maximum where sampling may stop early."""
     alpha: float = 0.001
+    """The failure probability of each certificate."""
     every: int = 1
     """Certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does."""
     limit: int | None = None
     """Certify at most this many inputs."""
+    bound: str = "one-sided"
+    radii: tuple[float, ...] = ()
+    """Stop an input as soon as each of these radii is decided; none for n draws at every input."""
+    norm: str | None = None
+    """The norm of the radii; None for the noise's own."""
+    precision: str = "float32"
+    exact_noise: bool = False
+    """Draw integers on the 1/255 grid, so that nothing rests on ideal floating-point noise."""
 
     def __post_init__(self) -> None:
-        check_draws(self.n0, self.n, self.alpha)
+        if self.bound not in BOUNDS:
+            raise unknown_name("bound", self.bound, BOUNDS)
+        check_draws(self.n0, self.n, self.alpha, share=0.5 if self.bound == "two-sided" else 1.0)
+        if self.radii and self.bound != "one-sided":
+            raise UserError(f"bound={self.bound!r} needs a fixed number of samples; remove radii")
+        if self.norm is not None and self.norm not in NORMS:
+            raise UserError(f"norm must be one of {', '.join(NORMS)}; given: {self.norm!r}")
+        if self.precision not in PRECISIONS:
+            raise unknown_name("precision", self.precision, PRECISIONS)
         if self.every < 1:
             raise UserError(f"certification.every must be at least 1; given: {self.every}")
         if self.limit is not None and self.limit < 1:

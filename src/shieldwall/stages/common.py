@@ -6,7 +6,7 @@ from torch import nn
 
 from shieldwall.data.splits import Dataset, Split
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
-from shieldwall.ensembles.votes import standard_names
+from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
@@ -65,7 +65,7 @@ def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
         return WeightedEnsemble(members)
     if vote == MME:
         return MaxMarginEnsemble(members)
-    names = standard_names(len(members))
+    names = default_vote_names(len(members))
     if vote not in names:
         raise unknown_name("vote", vote, names)
     return members[names.index(vote)]
