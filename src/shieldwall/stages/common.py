@@ -10,8 +10,9 @@ from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
-from shieldwall.noise.distributions import Noise, noise_by_name
+from shieldwall.noise.distributions import Noise
 from shieldwall.noise.exact import ExactGaussian
+from shieldwall.noise.registry import noise_by_name
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
 from shieldwall.vocabulary import MME, WE
