@@ -9,6 +9,7 @@ vote the certified accuracy it loses, in points, at the worst radius and on aver
 
 import argparse
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,13 @@ import torch
 
 from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles.votes import named, standard
+from shieldwall.ensembles.votes import default_vote_names, vote_set
+from shieldwall.recipes import Certification
+from shieldwall.results.certificates import Certificates
 from shieldwall.results.environment import commit, device_name
 from shieldwall.results.run import Run
-from shieldwall.smoothing.build import engine_for
-from shieldwall.smoothing.certificates import Certificates
 from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.sampler import Sampler
 from shieldwall.stages.common import load_members, noise_of
 
 RADII = tuple(0.25 * k for k in range(11))
@@ -29,25 +31,24 @@ RADII = tuple(0.25 * k for k in range(11))
 
 def certified(
     run: Run, votes: list[str], plan: Plan, indices: range, options: argparse.Namespace
-) -> tuple[list[Certificates], torch.Tensor]:
+) -> tuple[dict[str, Certificates], np.ndarray]:
     """The certificates of each vote, and the true labels."""
     device = resolve_device(options.device)
     dataset = datasets.load(run.recipe.data, options.data_dir)
     members = load_members(run, dataset, device)
-    chosen = [named(vote, len(members)) for vote in votes]
-    engine = engine_for(
-        members, chosen, plan.noise, plan.n0, plan.stopping, shape=dataset.shape, device=device,
-        seed=plan.seed, precision=options.precision, compile=options.compile,
-    )  # fmt: skip
+    chosen = vote_set(votes, len(members))
+    sampler = Sampler.of_plan(
+        members, chosen, plan, shape=dataset.shape, device=device, compile=options.compile
+    )
     images = ((index, dataset.test.images([index])[0]) for index in indices)
-    by_input = [plan.certificates(one.index, one.selection, one.counts) for one in engine.counts(images)]
-    joined = [Certificates.joined([one[v : v + 1] for one in by_input]) for v in range(len(votes))]
-    return joined, dataset.test.labels[list(indices)]
+    by_input = [plan.certificates(counts, chosen) for counts in sampler.counts(images)]
+    by_vote = {vote: Certificates.concat([one[vote] for one in by_input]) for vote in votes}
+    return by_vote, dataset.test.labels[list(indices)].numpy()
 
 
-def accuracies(found: Certificates, labels: torch.Tensor, radii: tuple[float, ...]) -> np.ndarray:
-    correct = (found.labels == labels).numpy()
-    return np.array([100 * (correct & (found.radii.numpy() >= r)).mean() for r in radii])
+def accuracies(certificates: Certificates, labels: np.ndarray, radii: tuple[float, ...]) -> np.ndarray:
+    correct = certificates.labels == labels
+    return np.array([100 * (correct & (certificates.radii >= r)).mean() for r in radii])
 
 
 def main() -> None:
@@ -74,19 +75,18 @@ def main() -> None:
         test = datasets.load(run.recipe.data, options.data_dir).test
         indices = range(0, len(test), options.every)[: options.limit]
         size = math.prod(test.images([0]).shape)
-        settings = {"n": options.n, "alpha": options.alpha, "seed": run.recipe.seed}
-        fixed = Plan(noise_of(run.recipe), size, **settings)
-        stopping = Plan(noise_of(run.recipe), size, radii=radii, **settings)
-        names = [vote.name for vote in standard(run.recipe.members)]
+        certification = Certification(n=options.n, alpha=options.alpha, precision=options.precision)
+        fixed = Plan(noise_of(run.recipe), size, certification, run.recipe.seed)
+        stopping = replace(fixed, certification=replace(certification, radii=radii))
+        names = default_vote_names(run.recipe.members)
         reference, labels = certified(run, names, fixed, indices, options)
-        expected = {name: accuracies(one, labels, radii) for name, one in zip(names, reference, strict=True)}
+        expected = {name: accuracies(one, labels, radii) for name, one in reference.items()}
         for what, votes in (("all votes are decided", names), ("WE is decided", ["we"])):
-            found, _ = certified(run, votes, stopping, indices, options)
-            share = float(found[0].n.double().mean()) / options.n
-            lost = {
-                name: accuracies(one, labels, radii) - expected[name]
-                for name, one in zip(votes, found, strict=True)
-            }
+            stopped, _ = certified(run, votes, stopping, indices, options)
+            draws = stopped[votes[0]].n
+            assert draws is not None
+            share = draws.mean() / options.n
+            lost = {name: accuracies(one, labels, radii) - expected[name] for name, one in stopped.items()}
             cells = [
                 f"{name} {diff[abs(diff).argmax()]:+.2f}, {diff.mean():+.2f}" for name, diff in lost.items()
             ]

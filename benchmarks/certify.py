@@ -27,14 +27,12 @@ import torch
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.ensembles.votes import standard
+from shieldwall.ensembles.votes import default_votes
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
 from shieldwall.results.environment import commit, device_name
-from shieldwall.smoothing.build import engine_for
-from shieldwall.smoothing.engine import Engine
-from shieldwall.smoothing.precision import DTYPES, arithmetic
-from shieldwall.smoothing.stopping import FixedDraws
+from shieldwall.smoothing.sampler import Sampler
+from shieldwall.smoothing.stopping import FixedSampleSize
 
 SHAPES = {"digits-cnn": (1, 8, 8), "lenet": (1, 28, 28), "resnet20": (3, 32, 32), "resnet110": (3, 32, 32)}
 N0, MEMBERS = 100, 3
@@ -57,7 +55,9 @@ def shortest(
     return {name: min(times[1:]) for name, times in found.items()}
 
 
-def settled(members: Sequence[nn.Module], shape: Sequence[int], device: torch.device) -> list[nn.Module]:
+def with_statistics(
+    members: Sequence[nn.Module], shape: Sequence[int], device: torch.device
+) -> list[nn.Module]:
     """Members whose batch norms know their inputs, so that untrained ones stay finite in half precision."""
     placed = [to_device(member, device).train() for member in members]
     with torch.no_grad():
@@ -68,18 +68,18 @@ def settled(members: Sequence[nn.Module], shape: Sequence[int], device: torch.de
     return [member.eval() for member in placed]
 
 
-def ours(engine: Engine, x: Tensor) -> None:
-    for _ in engine.counts(enumerate(x)):
+def ours(sampler: Sampler, x: Tensor) -> None:
+    for _ in sampler.counts(enumerate(x)):
         pass
 
 
-def limit(engine: Engine, forwards: Sequence[nn.Module], draws: int) -> None:
+def limit(sampler: Sampler, forwards: Sequence[nn.Module], draws: int) -> None:
     """The forwards of the engine's batches and no more."""
-    channels_last = torch.channels_last if len(engine.shape) == 3 else torch.contiguous_format
-    noisy = torch.randn(engine.batch_size, *engine.shape, device=engine.device)
-    noisy = noisy.to(DTYPES[engine.precision]).contiguous(memory_format=channels_last)
-    with torch.inference_mode(), arithmetic(engine.precision):
-        for _ in range(math.ceil(draws / engine.batch_size)):
+    channels_last = torch.channels_last if len(sampler.shape) == 3 else torch.contiguous_format
+    noisy = torch.randn(sampler.batch_size, *sampler.shape, device=sampler.device)
+    noisy = noisy.to(sampler.labeler.dtype).contiguous(memory_format=channels_last)
+    with torch.inference_mode():
+        for _ in range(math.ceil(draws / sampler.batch_size)):
             for member in forwards:
                 member(noisy)
 
@@ -127,21 +127,21 @@ def main() -> None:
     options = parser.parse_args()
     device, shape, n = torch.device(options.device), SHAPES[options.model], options.n
     torch.manual_seed(0)
-    members = settled(build_members(options.model, MEMBERS, 10, shape, seed=0), shape, device)
+    members = with_statistics(build_members(options.model, MEMBERS, 10, shape, seed=0), shape, device)
     x = torch.rand(options.inputs, *shape)
     draws = options.inputs * (N0 + n)
 
-    def engine(some: Sequence[nn.Module], votes: bool) -> Engine:
-        return engine_for(
-            some, standard(len(some)) if votes else None, NOISE, N0, FixedDraws(n),
-            shape=shape, device=device, seed=0, precision=options.precision, compile=options.compile,
+    def sampler(some: Sequence[nn.Module], votes: bool) -> Sampler:
+        return Sampler(
+            some, default_votes(len(some)) if votes else None, NOISE, N0, FixedSampleSize(n),
+            seed=0, shape=shape, device=device, precision=options.precision, compile=options.compile,
         )  # fmt: skip
 
-    def forwards(made: Engine) -> list[nn.Module]:
-        owners = [owner for owner in made.owners if isinstance(owner, nn.Module)]
-        return [torch.compile(one, dynamic=False) for one in owners] if options.compile else owners
+    def forwards(made: Sampler) -> list[nn.Module]:
+        modules = [module for module in made.labeler.modules if isinstance(module, nn.Module)]
+        return [torch.compile(one, dynamic=False) for one in modules] if options.compile else modules
 
-    ensemble, single = engine(members, True), engine(members[:1], False)
+    ensemble, single = sampler(members, True), sampler(members[:1], False)
     all_forwards, one_forward = forwards(ensemble), forwards(single)
     contenders: dict[str, Callable[[], object]] = {
         "five votes": lambda: ours(ensemble, x),

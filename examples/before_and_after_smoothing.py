@@ -4,8 +4,6 @@ Counts are kept by every certificate, so that ensemble-after-smoothing (EAS) and
 draws.
 """
 
-import torch
-
 import shieldwall as sw
 
 noise, alpha = sw.Gaussian(0.25), 0.001
@@ -15,20 +13,14 @@ schedule = sw.Schedule(epochs=8, batch_size=64, lr=0.1, decay_every=6, decay=0.2
 sw.train(members, digits.train, sw.GaussianAugmentation(noise), schedule=schedule)
 
 rows = range(0, len(digits.test), 4)
-labels = digits.test.labels[rows]
+labels = digits.test.labels[rows].numpy()
 votes = sw.certify_members(members, digits.test.images(rows), noise=noise, n=2_000, alpha=alpha)
-alone = [votes[f"member-{k}"] for k in (1, 2, 3)]
-votes["eas"] = sw.after_smoothing(
-    torch.stack([one.selection_counts for one in alone]),
-    torch.stack([one.counts for one in alone]),
-    noise,
-    alpha,
-)
-for name, found in votes.items():
-    mean_radius = (found.radii * (found.labels == labels)).mean()
+for name, certificates in votes.items():
+    mean_radius = (certificates.radii * (certificates.labels == labels)).mean()
     print(f"{name:9} mean radius {mean_radius:.3f}")
 
-stricter = sw.from_counts(votes["we"].selection_counts, votes["we"].counts, noise, alpha / len(labels))
+we = votes["we"]
+stricter = sw.certificates_from_counts(we.selection_counts, we.counts, noise, alpha / len(labels))
 print(
     f"we, all {len(labels)} at once: mean radius {(stricter.radii * (stricter.labels == labels)).mean():.3f}"
 )

@@ -5,7 +5,6 @@ from math import comb
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import beta, binom, binomtest
 
 from shieldwall import UserError
@@ -13,7 +12,6 @@ from shieldwall.binomial import (
     check_draws,
     clopper_pearson_lower,
     clopper_pearson_upper,
-    randomized_lower,
     smallest_certifying_n,
     two_sided_sign_test,
 )
@@ -62,52 +60,11 @@ def test_clopper_pearson_covers_exactly(alpha: float, n: int) -> None:
     np.testing.assert_allclose(binom.sf(k[1:] - 1, n, just_below), alpha, rtol=1e-5)
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.05, 0.001])
-@pytest.mark.parametrize("n", [1, 2, 7, 40])
-def test_the_randomized_bound_fails_with_probability_alpha_exactly(alpha: float, n: int) -> None:
-    k = np.arange(n + 1)
-    p = np.array([0.02, 0.3, 0.5, 0.77, 0.9, 0.999])[:, None]
-    mass = binom.pmf(k, n, p)
-    fails_up_to, holds_from = np.zeros_like(mass), np.ones_like(mass)  # the bound falls as u grows
-    for _ in range(40):
-        u = (fails_up_to + holds_from) / 2
-        fails = randomized_lower(k, n, alpha, u) > p
-        fails_up_to, holds_from = np.where(fails, u, fails_up_to), np.where(fails, holds_from, u)
-    np.testing.assert_allclose((mass * fails_up_to).sum(1), alpha, rtol=1e-7)
-
-
 def exact_level(k: int, n: int, u: float, p: float) -> Fraction:
     """P(X > k) + u P(X = k) in rational arithmetic."""
     q = Fraction(p)
     terms = [comb(n, j) * q**j * (1 - q) ** (n - j) for j in range(k, n + 1)]
     return sum(terms[1:], Fraction(0)) + Fraction(u) * terms[0]
-
-
-@pytest.mark.parametrize("n", [1, 3, 20, 60])
-def test_the_randomized_bound_is_the_solution_from_below(n: int) -> None:
-    rng = np.random.default_rng(n)
-    for k in sorted({0, 1, n // 2, n - 1, n}):
-        for u in rng.random(4):
-            bound = float(randomized_lower(k, n, 0.05, u))
-            above = bound * (1 + 1e-12)
-            has_solution = Fraction(u) * (k == 0) < Fraction(0.05) < (1 if k < n else Fraction(u))
-            if has_solution:
-                assert exact_level(k, n, u, bound) <= Fraction(0.05) < exact_level(k, n, u, above)
-            else:
-                assert bound == (0.0 if k == 0 else np.nextafter(1.0, 0.0))
-
-
-@pytest.mark.parametrize("n", [1, 10, 1_000, 100_000])
-def test_the_randomized_bound_lies_between_neighbouring_clopper_pearson_bounds(n: int) -> None:
-    k = np.unique([0, 1, n // 2, n - 1, n])[:, None]
-    u = np.array([0.0, 1e-9, 0.0005, 0.3, 0.9, 1.0 - 1e-16, 1.0])
-    found: NDArray[np.float64] = randomized_lower(k, n, 0.001, u)
-    assert (found >= clopper_pearson_lower(k, n, 0.001)).all()
-    assert (np.diff(found, axis=0) >= 0).all()
-    assert (np.diff(found, axis=1) <= 0).all()
-    assert (found < 1).all()
-    np.testing.assert_allclose(found[:, -1:], clopper_pearson_lower(k, n, 0.001), rtol=1e-13)
-    np.testing.assert_allclose(found[:-1, :1], clopper_pearson_lower(k[:-1] + 1, n, 0.001), rtol=1e-13)
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (1, 0), (5, 5), (30, 10), (990, 10), (510, 490)])

@@ -7,11 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError, check_int, check_number
 
-_BISECTIONS = 100
-"""Halvings of [0, 1]: enough to end between neighbouring floats, for any above 1e-14."""
-_BETAINC_ERROR = 1e-13
-"""The relative rounding error of scipy's betainc, generously."""
-
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
     """The one-sided Clopper-Pearson lower bound: P(bound > p) <= alpha for every p.
@@ -37,41 +32,6 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayL
     k = np.asarray(successes, dtype=np.float64)
     n = np.asarray(trials, dtype=np.float64)
     return np.where(k < n, betainccinv(k + 1.0, np.maximum(n - k, 1.0), alpha), 1.0)
-
-
-def randomized_lower(
-    successes: ArrayLike, trials: ArrayLike, alpha: float, u: ArrayLike
-) -> NDArray[np.float64]:
-    """The exact randomized lower bound: P(bound > p) = alpha for every p, over the data and u together.
-
-    It solves P(X > successes) + u P(X = successes) = alpha for p, X ~ Binomial(trials, p), where u is
-    uniform on [0, 1] and independent of the data. Clopper-Pearson's is the case u = 1, so this bound is
-    never smaller. With X > k exactly when Beta(k + 1, n - k) < p, the left side is
-
-        u I_p(k, n - k + 1) + (1 - u) I_p(k + 1, n - k),
-
-    increasing in p. Bisection returns a float at which it is at most alpha, next to one at which it is
-    not. Where it stays below alpha up to p = 1 (all successes and u <= alpha), the bound is the largest
-    float below 1: a radius stays finite.
-    """
-    from scipy.special import betainc
-
-    k, n, weight = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (successes, trials, u)))
-
-    def at_least(count: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
-        tail = betainc(np.maximum(count, 1.0), np.maximum(n - count, 0.0) + 1.0, p)
-        return np.where(count > n, 0.0, np.where(count > 0, tail, 1.0))
-
-    low = clopper_pearson_lower(k, n, alpha)
-    high = np.where(k < n, clopper_pearson_lower(np.minimum(k + 1.0, n), n, alpha), 1.0)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if ((middle == low) | (middle == high)).all():
-            break
-        level = weight * at_least(k, middle) + (1.0 - weight) * at_least(k + 1.0, middle)
-        safe = level <= alpha * (1.0 - _BETAINC_ERROR)
-        low, high = np.where(safe, middle, low), np.where(safe, high, middle)
-    return np.minimum(low, np.nextafter(1.0, 0.0))
 
 
 def two_sided_sign_test(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:

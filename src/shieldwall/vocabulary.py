@@ -11,6 +11,12 @@ NORMS = ("l1", "l2", "linf")
 NOISES = {"gaussian": 1.0, "uniform": 1 / math.sqrt(3), "laplace": math.sqrt(2)}
 """The standard deviation of each kind of noise whose own scale is 1."""
 
+BOUNDS = ("one-sided", "two-sided")
+"""How counts become bounds, with a fixed number of draws."""
+
+PRECISIONS = ("float32", "tf32", "float16", "bfloat16")
+"""The arithmetic of the classifier that is certified."""
+
 SIGMAS = (0.25, 0.5, 1.0)
 """The standard deviations of the paper's tables, which take the best of them on every data set."""
 

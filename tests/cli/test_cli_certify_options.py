@@ -3,7 +3,7 @@
 import io
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +12,18 @@ import torch
 import yaml
 from cli_tools import Shieldwall, counts, lines, refused, snapshot, timeless
 from rich.console import Console
-from scipy.stats import beta, binom, norm
+from scipy.stats import beta, norm
 from torch import Tensor, nn
 
 from shieldwall.console import progress_bar
-from shieldwall.smoothing.confidence import LAST_LOOK
+from shieldwall.smoothing.certificates import Counts
+from shieldwall.smoothing.sampler import Sampler
 
 SIGMA, N, ALPHA, PIXELS = 0.25, 1_000, 0.001, 64
 EAS = "eas"
 
 OPTIONS = {
     "two-sided": ["--bound", "two-sided"],
-    "randomized": ["--bound", "randomized"],
     "linf": ["--norm", "linf"],
     "l1": ["--norm", "l1"],
     "tf32": ["--precision", "tf32"],
@@ -32,12 +32,10 @@ OPTIONS = {
     "exact": ["--exact-noise"],
     "radii": ["--radii", "0.25,0.5"],
     "radii-linf": ["--radii", "0.03,0.06", "--norm", "linf"],
-    "tolerance": ["--tolerance", "0.05"],
 }
 PLAIN = {"bound": "one-sided", "noise": "gaussian(0.25)", "norm": "l2", "precision": "float32"}
 RECORDED = {
     "two-sided": {"bound": "two-sided"},
-    "randomized": {"bound": "randomized(u)"},
     "linf": {"norm": "linf"},
     "l1": {"norm": "l1"},
     "tf32": {"precision": "tf32"},
@@ -46,13 +44,11 @@ RECORDED = {
     "exact": {"noise": "exact-gaussian(0.25)"},
     "radii": {"bound": "sequential(1000)"},
     "radii-linf": {"bound": "sequential(1000)", "norm": "linf"},
-    "tolerance": {"bound": "sequential(1000)"},
 }
-"""What is written in place of the plain cells; u differs from input to input."""
+"""What is written in place of the plain cells."""
 BOUND_AFTER_SMOOTHING = {
     "one-sided": "after-smoothing",
     "two-sided": "after-smoothing-two-sided",
-    "randomized(u)": "after-smoothing",
     "sequential(1000)": "after-smoothing-sequential(1000)",
 }
 
@@ -109,7 +105,7 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
     for vote, found in lines(certified, name).items():
         assert [line["idx"] for line in found] == [str(12 * place) for place in range(len(found))]
         for line in found:
-            cells = {column: re.sub(r"^randomized\(.+\)$", "randomized(u)", line[column]) for column in PLAIN}
+            cells = {column: line[column] for column in PLAIN}
             bound = BOUND_AFTER_SMOOTHING[expected["bound"]] if vote == EAS else expected["bound"]
             assert cells == {**expected, "bound": bound}
             assert (line["alpha"], line["seed"], line["vote"]) == ("0.001", "0", vote)
@@ -119,12 +115,10 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
     ("name", "said"),
     [
         ("two-sided", {"bound": "two-sided"}),
-        ("randomized", {"bound": "randomized"}),
         ("linf", {"norm": "linf"}),
         ("bfloat16", {"precision": "bfloat16"}),
         ("exact", {"noise": "exact-gaussian(0.25)"}),
         ("radii-linf", {"radii": [0.03, 0.06], "norm": "linf", "n": 1_000}),
-        ("tolerance", {"tolerance": 0.05, "n": 1_000}),
     ],
 )
 def test_the_settings_say_it_too(name: str, said: dict[str, object], certified: Path):
@@ -135,7 +129,7 @@ def test_the_settings_say_it_too(name: str, said: dict[str, object], certified: 
     assert settings == {**plain, **said}
 
 
-@pytest.mark.parametrize("name", ["two-sided", "randomized", "linf", "l1"])
+@pytest.mark.parametrize("name", ["two-sided", "linf", "l1"])
 def test_bound_and_norm_change_no_draw(name: str, certified: Path):
     for cell in ("counts", "counts0", "n", "n0", "label"):
         assert column(certified, name, cell) == column(certified, "certificates", cell)
@@ -158,18 +152,6 @@ def test_two_sided_bounds_follow_from_the_counts(certified: Path):
     assert 0 < sum(uses_the_runner_up) < len(uses_the_runner_up)
 
 
-def test_randomized_bounds_solve_their_equation_with_one_u_for_an_input(certified: Path):
-    by_input: dict[str, set[str]] = {}
-    for line in every_line(certified, "randomized"):
-        u, p, k = float(line["bound"][len("randomized(") : -1]), float(line["p_lower"]), wins(line)
-        assert u * binom.sf(k - 1, N, p) + (1 - u) * binom.sf(k, N, p) == pytest.approx(ALPHA, rel=1e-6)
-        by_input.setdefault(line["idx"], set()).add(line["bound"])
-    assert {len(bounds) for bounds in by_input.values()} == {1}
-    assert len(set.union(*by_input.values())) == 30
-    for ours, plain in beside_plain(certified, "randomized"):
-        assert float(ours["radius"]) >= float(plain["radius"])
-
-
 def test_radii_in_another_norm_are_those_of_the_largest_ball_inside(certified: Path):
     plain = [float(cell) for cell in column(certified, "certificates", "radius")]
     assert sum(radius > 0 for radius in plain) > 100
@@ -179,7 +161,7 @@ def test_radii_in_another_norm_are_those_of_the_largest_ball_inside(certified: P
     assert column(certified, "linf", "predict") == column(certified, "certificates", "predict")
 
 
-@pytest.mark.parametrize("name", ["radii", "radii-linf", "tolerance"])
+@pytest.mark.parametrize("name", ["radii", "radii-linf"])
 def test_stopping_early_takes_the_first_of_the_same_draws(name: str, certified: Path):
     for ours, plain in beside_plain(certified, name):
         assert ours["counts0"] == plain["counts0"]
@@ -203,14 +185,6 @@ def test_what_is_certified_at_the_radii_is_nearly_what_all_draws_certify(
         assert 0 < there.sum() < len(pairs)
         assert (here != there).mean() <= 0.05
         assert (np.abs(plain - radius)[here != there] < 0.05 / scale).all()
-
-
-def test_a_tolerance_costs_no_more_than_it_says(certified: Path):
-    pairs = beside_plain(certified, "tolerance")
-    lost = [float(plain["radius"]) - float(ours["radius"]) for ours, plain in pairs]
-    all_of_alpha, at_the_last_look = beta.ppf([ALPHA, LAST_LOOK * ALPHA], N, 1)
-    assert max(lost) <= 0.05 + SIGMA * (norm.ppf(all_of_alpha) - norm.ppf(at_the_last_look))
-    assert np.mean(lost) > 0.01
 
 
 def test_exact_noise_draws_other_noise_and_buys_the_same_radii(certified: Path):
@@ -251,16 +225,13 @@ def test_the_batch_size_changes_the_time_alone(
 
 MIXED = [
     ("certificates", "two-sided", "bound: 'one-sided', not 'two-sided'"),
-    ("certificates", "randomized", "bound: 'one-sided', not 'randomized'"),
     ("certificates", "linf", "norm: 'l2', not 'linf'"),
     ("certificates", "float16", "precision: 'float32', not 'float16'"),
     ("certificates", "tf32", "precision: 'float32', not 'tf32'"),
     ("float16", "bfloat16", "precision: 'float16', not 'bfloat16'"),
     ("certificates", "exact", "noise: 'gaussian(0.25)', not 'exact-gaussian(0.25)'"),
     ("certificates", "radii", "radii: None, not [0.25, 0.5]"),
-    ("certificates", "tolerance", "tolerance: None, not 0.05"),
     ("radii", "radii-linf", "norm: 'l2', not 'linf'; radii: [0.25, 0.5], not [0.03, 0.06]"),
-    ("radii", "tolerance", "radii: [0.25, 0.5], not None; tolerance: None, not 0.05"),
 ]
 
 
@@ -285,7 +256,7 @@ def test_a_folder_of_another_precision_is_not_taken_up_without_it(shieldwall: Sh
     ("options", "said"),
     [
         (["--bound", "twosided"], ["no bound called 'twosided'", "did you mean 'two-sided'?"]),
-        (["--bound", ""], ["no bound called ''", "one-sided, randomized, two-sided"]),
+        (["--bound", ""], ["no bound called ''", "one-sided, two-sided"]),
         (["--norm", "l3"], ["norm", "'l3'", "l1"]),
         (["--norm", "euclidean"], ["norm", "'euclidean'", "l1, l2, linf"]),
         (["--precision", "fp16"], ["no precision called 'fp16'", "float16"]),
@@ -295,12 +266,10 @@ def test_a_folder_of_another_precision_is_not_taken_up_without_it(shieldwall: Sh
         (["--radii", ","], ["radii to decide must be given"]),
         (["--radii", "nan"], ["radii must be finite numbers from 0 up; given: nan"]),
         (["--radii", "inf"], ["radii must be finite numbers from 0 up; given: inf"]),
-        (["--tolerance", "0"], ["tolerance", "must be positive; given: 0"]),
-        (["--tolerance", "-1"], ["tolerance", "must be positive; given: -1"]),
-        (["--tolerance", "nan"], ["tolerance", "must be positive; given: nan"]),
-        (["--radii", "0.5", "--tolerance", "0.1"], ["radii and tolerance are two rules for stopping"]),
-        (["--radii", "0.5", "--bound", "two-sided"], ["two-sided bound", "fixed number of draws"]),
-        (["--tolerance", "0.1", "--bound", "randomized"], ["randomized bound", "fixed number of draws"]),
+        (
+            ["--radii", "0.5", "--bound", "two-sided"],
+            ["bound='two-sided' needs a fixed number of samples; remove radii"],
+        ),
         (["--radii", "0.5", "--n", "10"], ["n = 10 ", "alpha = 0.001", "smallest n that can is 11"]),
     ],
 )
@@ -363,8 +332,63 @@ def test_compiled_members_are_not_mixed_with_others(
     assert shieldwall("certify", run, "--compile", "--limit", 2, "--to", "compiled").code == 0
     assert len(asked) == 2
     assert yaml.safe_load((run / "compiled/settings.yaml").read_text())["compiled"] is True
-    refused(shieldwall("certify", run, "--to", "compiled"), "other settings (compiled: True, not None)")
-    refused(shieldwall("certify", run, "--compile"), "other settings (compiled: None, not True)")
+    refused(
+        shieldwall("certify", run, "--no-compile", "--to", "compiled"),
+        "other settings (compiled: True, not False)",
+    )
+    refused(shieldwall("certify", run, "--compile"), "other settings (compiled: False, not True)")
+    assert shieldwall("certify", run, "--limit", 3, "--to", "compiled").code == 0
+    assert len(asked) == 6, "what was begun compiled goes on compiled"
+
+
+def test_what_is_not_said_again_stays_as_it_was_begun(shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, "--limit", 2, "--batch-size", 300).code == 0
+    settings = trained / "certificates/settings.yaml"
+    before = yaml.safe_load(settings.read_text())
+    assert (before["batch_size"], before["threads"], before["compiled"]) == (300, 1, False)
+    settings.write_text(settings.read_text().replace("threads: 1", "threads: 2"))
+    seen: list[int] = []
+
+    def counts(self: Sampler, *arguments: object) -> Iterator[Counts]:
+        seen.extend((self.batch_size, torch.get_num_threads()))
+        return iter([])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sampler, "counts", counts)
+        assert shieldwall("certify", trained, "--limit", 3).code == 0
+    assert seen == [300, 2]
+    assert torch.get_num_threads() == 1
+    refused(shieldwall("certify", trained, "--batch-size", 7), "other settings (batch_size: 300, not 7)")
+
+
+def test_folders_of_older_versions_go_on(shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, "--limit", 2).code == 0
+    path = trained / "certificates/settings.yaml"
+    settings = yaml.safe_load(path.read_text())
+    for key in ("data_sha256", "batch_size", "threads", "compiled"):
+        del settings[key]
+    settings["weights"] = settings.pop("members_sha256")
+    path.write_text(yaml.safe_dump(settings))
+    assert shieldwall("certify", trained, "--limit", 3).code == 0
+    assert len(timeless(trained)["we"]) == 4
+    settings["weights"] = "other"
+    path.write_text(yaml.safe_dump(settings))
+    refused(shieldwall("certify", trained, "--limit", 4), "members_sha256: 'other', not ")
+
+
+def test_other_data_of_the_same_name_are_refused(shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, "--limit", 2).code == 0
+    path = trained / "certificates/settings.yaml"
+    digest = yaml.safe_load(path.read_text())["data_sha256"]
+    path.write_text(path.read_text().replace(digest, 64 * "0"))
+    refused(shieldwall("certify", trained), f"other settings (data_sha256: '{64 * '0'}', not '{digest}')")
+
+
+def test_the_recipe_may_say_how_to_certify(shieldwall: Shieldwall, trained: Path, certified: Path):
+    recipe = trained / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("radii: []", "radii: [0.25, 0.5]"))
+    assert shieldwall("certify", trained, "--limit", 3).code == 0
+    assert timeless(trained) == timeless(certified, 3, folder="radii")
 
 
 def test_where_compiling_fails_one_line_says_so_and_nothing_is_left_behind(

@@ -1,31 +1,22 @@
-"""Two processes certify to the bytes of one, whoever is killed; only the first of them writes and speaks.
-
-Run as a script, this file is one of the processes: it carries out one command after the other.
-"""
+"""Several processes certify to the bytes of one: shards by hand, and `--jobs` of one machine."""
 
 import json
 import os
-import re
 import shutil
 import signal
-import sys
-import time
-from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from cli_tools import (
     Gate,
-    Outcome,
     Shieldwall,
     finish,
-    free_port,
     line_count,
     lines,
     process,
-    processes,
+    refused,
     snapshot,
     timeless,
     train_gated,
@@ -33,33 +24,12 @@ from cli_tools import (
 )
 from torch.distributed.run import parse_args
 
-from shieldwall import cli, distributed
+from shieldwall import UserError, cli
+from shieldwall.stages.shards import Shard
 
 pytestmark = pytest.mark.slow
 
 RADII = ["--radii", "0.25,0.5"]
-PATIENCE = 1.0
-
-
-def carry_out(commands: list[list[str]]) -> None:
-    """Call the command line again and again, each time over a connection of its own."""
-    for port, *command in commands:
-        os.environ["MASTER_PORT"] = port
-        sys.argv = ["shieldwall", *command]
-        try:
-            cli.main()
-        except SystemExit as ended:
-            if ended.code:
-                raise
-        distributed.TIMEOUT = timedelta(seconds=PATIENCE)
-
-
-@dataclass(frozen=True)
-class Killed:
-    """A certification by two processes, the second of which was killed in the middle of an input."""
-
-    run: Path
-    first: Outcome
 
 
 @pytest.fixture(scope="module")
@@ -67,151 +37,174 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_gated(tmp_path_factory.mktemp("gated"))
 
 
-@pytest.fixture(scope="module")
-def killed(gated: Path, tmp_path_factory: pytest.TempPathFactory) -> Killed:
-    """After a round of one input each, both are at the second input of a round of two."""
-    folder = tmp_path_factory.mktemp("killed")
-    run = Path(shutil.copytree(gated, folder / "run"))
-    gate = Gate(folder / "gate", batches=2)
-    with processes("-m", "shieldwall", "certify", run, cwd=run, **gate.variables) as both:
-        for rank, one in enumerate(both):
-            wait_until(lambda rank=rank: gate.is_reached(rank), one)
-        both[1].send_signal(signal.SIGKILL)
-        both[1].wait()
-        gate.open()
-        first = finish(both[0])
-    return Killed(run, first)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """What two processes did, command by command."""
-
-    run: Path
-    slow: Path
-    first: Outcome
-    other: Outcome
-    before_the_mistake: dict[str, bytes]
-
-
-@pytest.fixture(scope="module")
-def pair(finished: Path, gated: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """The last command but one waits for an input of the second process for longer than processes wait for
-    one another in training; the last one is a mistake that only the first process can see."""
-    folder = tmp_path_factory.mktemp("pair")
-    run = Path(shutil.copytree(finished, folder / "run"))
-    slow = Path(shutil.copytree(gated, folder / "slow"))
-    gate = Gate(folder / "gate", batches=0)
-    commands = [
-        ["certify", run, "--to", "fixed"],
-        ["certify", run, "--to", "radii", *RADII],
-        ["certify", run, "--to", "one", "--limit", 1],
-        ["certify", run, "--to", "one", "--limit", 1],
-        ["certify", slow, "--limit", 1],
-        ["certify", run, "--to", "fixed", "--n", 2_000],
+@pytest.mark.parametrize("options", [[], RADII], ids=["fixed", "radii"])
+def test_shards_merge_to_the_bytes_of_one_process(options: list[str], shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, *options, "--to", "whole").code == 0
+    for number in (3, 1, 2):  # in any order
+        outcome = shieldwall("certify", trained, *options, "--shard", f"{number}/3")
+        assert outcome.code == 0
+        assert f"next, once all shards are done: shieldwall merge {trained}" in outcome.out
+    assert not (trained / "certificates").exists()
+    outcome = shieldwall("merge", trained)
+    assert outcome.code == 0
+    assert outcome.out.splitlines() == [
+        f"{trained}/certificates: 30 inputs of 3 shards",
+        f"next: shieldwall report {trained}",
     ]
-    plan = json.dumps([[str(free_port()), *map(str, command)] for command in commands])
-    with processes(__file__, plan, cwd=slow, **gate.variables) as (first, other):
-        wait_until(lambda: gate.is_reached(1), other)
-        before = snapshot(run)
-        time.sleep(2 * PATIENCE)
+    assert timeless(trained) == timeless(trained, folder="whole")
+    settings = [(trained / folder / "settings.yaml").read_bytes() for folder in ("certificates", "whole")]
+    assert settings[0] == settings[1]
+    assert not (trained / "certificates.shards").exists()
+    noted = json.loads((trained / "environment.json").read_text())["certify"]
+    assert noted["processes"] == 3
+    assert shieldwall("certify", trained, *options).out.startswith(f"{trained}/certificates: all 30 inputs")
+
+
+def test_there_may_be_more_shards_than_inputs(shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, "--limit", 2, "--to", "whole").code == 0
+    for number in (1, 2, 3):
+        assert shieldwall("certify", trained, "--limit", 2, "--shard", f"{number}/3").code == 0
+    assert shieldwall("merge", trained).code == 0
+    assert timeless(trained) == timeless(trained, folder="whole")
+
+
+def test_shards_leave_out_what_is_certified_already(shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, "--limit", 7).code == 0
+    before = lines(trained)["we"]
+    for number in (1, 2):
+        assert shieldwall("certify", trained, "--limit", 12, "--shard", f"{number}/2").code == 0
+    shards = sorted((trained / "certificates.shards").glob("*/we.tsv"))
+    assert [line_count(path) - 1 for path in shards] == [0, 5]
+    assert shieldwall("merge", trained).code == 0
+    assert lines(trained)["we"][:7] == before  # with their times
+    assert shieldwall("certify", trained, "--limit", 12, "--to", "whole").code == 0
+    assert timeless(trained) == timeless(trained, folder="whole")
+
+
+def test_shards_are_not_merged_before_all_are_done(shieldwall: Shieldwall, trained: Path):
+    refused(shieldwall("merge", trained), f"{trained} has no shards of certificates to merge", "--shard K/N")
+    assert shieldwall("certify", trained, "--limit", 6, "--shard", "1/3").code == 0
+    assert shieldwall("certify", trained, "--limit", 6, "--shard", "3/3").code == 0
+    before = snapshot(trained)
+    refused(
+        shieldwall("merge", trained),
+        "2 of 6 inputs are in no shard of certificates yet, input 24 first",
+        "there are 1-of-3, 3-of-3",
+    )
+    assert snapshot(trained) == before
+    assert shieldwall("certify", trained, "--limit", 6, "--shard", "2/3").code == 0
+    half = trained / "certificates.shards/2-of-3/mme.tsv"
+    half.write_bytes(half.read_bytes()[:-5])
+    refused(shieldwall("merge", trained), "1 of 6 inputs are in no shard of certificates yet, input 36 first")
+    assert shieldwall("certify", trained, "--limit", 6, "--shard", "2/3").code == 0
+    assert shieldwall("merge", trained).code == 0
+    assert len(timeless(trained)["mme"]) == 7
+
+
+def test_shards_of_other_settings_are_not_mixed(shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, "--limit", 4, "--shard", "1/2").code == 0
+    assert shieldwall("certify", trained, "--limit", 4, "--n", 500, "--shard", "2/2").code == 0
+    refused(shieldwall("merge", trained), "certified with other settings (n: 1000, not 500", "delete the one")
+    shutil.rmtree(trained / "certificates.shards/2-of-2")
+    assert shieldwall("certify", trained, "--limit", 6, "--shard", "2/2").code == 0
+    refused(shieldwall("merge", trained), "certified with other settings (inputs: 4, not 6)")
+    shutil.rmtree(trained / "certificates.shards")
+    assert shieldwall("certify", trained, "--limit", 1).code == 0
+    refused(shieldwall("certify", trained, "--n", 500, "--shard", "1/2"), "other settings (n: 1000, not 500)")
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "shard"),
+    [
+        ("3/16", {}, Shard(3, 16)),
+        ("1/1", {}, Shard(1, 1)),
+        ("auto", {"SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_COUNT": "16"}, Shard(5, 16)),
+        (
+            "auto",
+            {"SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_MIN": "1"},
+            Shard(4, 4),
+        ),
+        ("auto/16", {"JOB_COMPLETION_INDEX": "15"}, Shard(16, 16)),
+    ],
+)
+def test_names_of_shards(text: str, environment: dict[str, str], shard: Shard):
+    assert Shard.parse(text, environment) == shard
+
+
+@pytest.mark.parametrize("text", ["", "3", "3/", "/3", "a/b", "3.5/4", "auto", "auto/16"])
+def test_what_names_no_shard(text: str):
+    with pytest.raises(UserError, match="such as 3/16"):
+        Shard.parse(text, {})
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "-1/3", "1/0"])
+def test_shards_that_there_are_not(text: str):
+    with pytest.raises(UserError, match="a shard is one of 1/"):
+        Shard.parse(text, {})
+
+
+def test_the_parts_are_all_of_the_inputs_once():
+    for total in (0, 1, 5, 30):
+        for count in (1, 2, 3, 7):
+            parts = [Shard(number + 1, count).part(range(total)) for number in range(count)]
+            assert [index for part in parts for index in part] == list(range(total))
+            assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_jobs_certify_to_the_bytes_of_one_process(shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, "--limit", 9, "--to", "whole").code == 0
+    assert shieldwall("certify", trained, "--limit", 3).code == 0
+    outcome = shieldwall("certify", trained, "--limit", 9, "--jobs", 2)
+    assert outcome.code == 0, outcome
+    *_, last, following = outcome.out.splitlines()
+    assert last.startswith("certifying 9 inputs by 2 processes: 100%, done in ")
+    assert following == f"next: shieldwall report {trained}"
+    assert timeless(trained) == timeless(trained, folder="whole")
+    assert not (trained / "certificates.shards").exists()
+    assert json.loads((trained / "environment.json").read_text())["certify"]["processes"] == 2
+    assert yaml.safe_load((trained / "certificates/settings.yaml").read_text())["threads"] == 1
+
+
+def test_a_mistake_of_jobs_is_told_once(shieldwall: Shieldwall, run: Path):
+    before = snapshot(run)
+    refused(shieldwall("certify", run, "--jobs", 2, "--n", 500), "other settings (n: 1000, not 500)")
+    assert snapshot(run) == before
+    refused(shieldwall("certify", run, "--jobs", 0), "--jobs takes a number of processes from 1")
+    refused(shieldwall("certify", run, "--jobs", 2, "--shard", "1/2"), "without --shard")
+
+
+def test_jobs_that_are_stopped_go_on_to_the_same_bytes(shieldwall: Shieldwall, gated: Path, tmp_path: Path):
+    run = Path(shutil.copytree(gated, tmp_path / "run"))
+    gate = Gate(tmp_path / "gate", batches=2)
+    options = ("--limit", "8", "--jobs", "2")
+    with process("-m", "shieldwall", "certify", run, *options, cwd=run, **gate.variables) as started:
+        wait_until(gate.is_reached, started)
+        started.send_signal(signal.SIGINT)
         gate.open()
-        told = finish(first)
-        other.terminate()  # as torchrun does once a process has failed
-        return Pair(run, slow, told, finish(other), before)
-
-
-@pytest.mark.parametrize(("folder", "options"), [("fixed", []), ("radii", RADII)])
-def test_two_processes_give_the_bytes_of_one(
-    folder: str, options: list[str], shieldwall: Shieldwall, pair: Pair, trained: Path
-):
-    assert shieldwall("certify", trained, *options).code == 0
-    assert timeless(pair.run, folder=folder) == timeless(trained)
-    assert len(timeless(pair.run, folder=folder)["we"]) == 31
-
-
-def test_there_may_be_more_processes_than_inputs(pair: Pair):
-    assert timeless(pair.run, folder="one") == timeless(pair.run, 1)
-
-
-def test_a_process_waits_for_a_slow_input_of_another(shieldwall: Shieldwall, pair: Pair):
-    assert shieldwall("certify", pair.slow, "--limit", 1, "--to", "whole").code == 0
-    assert timeless(pair.slow) == timeless(pair.slow, folder="whole")
-
-
-def test_only_the_first_process_writes_and_speaks(pair: Pair):
-    assert pair.other.out == ""
-    progress, following = re.compile("certifying .* 100%, done in"), re.compile("next: shieldwall report")
-    said = pair.first.out.splitlines()
-    assert sum(bool(progress.match(line)) for line in said) == 4
-    assert sum(bool(following.match(line)) for line in said) == 5
-    assert f"{pair.run}/one: all 1 inputs are certified already" in said
-    assert not list(pair.run.rglob("*.part"))
-    noted = json.loads((pair.run / "environment.json").read_text())["certify"]
-    assert noted["processes"] == 2
-
-
-def test_a_mistake_is_told_once(pair: Pair):
-    assert pair.first.code == 2
-    assert "error: " not in pair.other.err
-    (told,) = [line for line in pair.first.err.splitlines() if line.startswith("error: ")]
-    assert "other settings (n: 1000, not 2000)" in told
-    assert "Traceback" not in pair.first.err
-    after = snapshot(pair.run)
-    assert after == pair.before_the_mistake
-
-
-def test_a_killed_process_costs_the_round_it_was_in(killed: Killed):
-    assert killed.first.code == 2
-    assert len(killed.first.err.splitlines()) == 1
-    assert killed.first.err.startswith("error: the processes lost one another: ")
-    assert "run the same command to go on" in killed.first.err
-    files = list((killed.run / "certificates").glob("*.tsv"))
-    assert {line_count(path) - 1 for path in files} == {2}
-
-
-def test_torchrun_goes_on_after_a_kill_to_the_same_bytes(
-    shieldwall: Shieldwall, killed: Killed, tmp_path: Path
-):
-    run = Path(shutil.copytree(killed.run, tmp_path / "run"))
-    where = ("--nproc-per-node=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}")
-    command = ["-m", "torch.distributed.run", *where, "-m", "shieldwall", "certify", run]
-    with process(*command, "--limit", "9", cwd=run) as started:
-        try:
-            done = finish(started)
-        finally:
-            started.terminate()  # which ends its processes, too
-            started.wait()
-    assert done.code == 0, done
-    first, last, following = done.out.splitlines()
-    assert re.fullmatch(r"certifying 9 inputs, 4 votes: 33%  .* inputs/s", first)
-    assert re.fullmatch(r"certifying 9 inputs, 4 votes: 100%, done in \d+\.\d s  .* inputs/s", last)
-    assert following == f"next: shieldwall report {run}"
-    assert shieldwall("certify", run, "--limit", 9, "--to", "whole").code == 0
+        ended = finish(started)
+    assert ended.code == 130
+    assert ended.err == "stopped; run the same command to go on from here\n"
+    assert not (run / "certificates").exists()
+    with process("-m", "shieldwall", "certify", run, *options, cwd=run) as started:
+        assert finish(started).code == 0
+    assert shieldwall("certify", run, "--limit", 8, "--to", "whole").code == 0
     assert timeless(run) == timeless(run, folder="whole")
 
 
-def test_one_process_goes_on_after_a_kill_to_the_same_bytes(
-    shieldwall: Shieldwall, killed: Killed, tmp_path: Path
+def test_torchrun_is_told_what_to_use_instead(
+    shieldwall: Shieldwall, run: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    run = Path(shutil.copytree(killed.run, tmp_path / "run"))
-    before = lines(run)["we"]
-    assert shieldwall("certify", run, "--limit", 9).code == 0
-    assert shieldwall("certify", run, "--limit", 9, "--to", "whole").code == 0
-    assert timeless(run) == timeless(run, folder="whole")
-    assert lines(run)["we"][:2] == before  # with their times
+    monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
+    refused(
+        shieldwall("certify", run), "certify is not for torchrun; use --jobs N on one machine, --shard K/N"
+    )
 
 
-@pytest.mark.parametrize("verb", ["train", "certify"])
-def test_torchrun_leaves_every_option_to_the_command(verb: str):
+def test_torchrun_leaves_every_option_to_training():
     """It looks for its own options among the command's, too, and for those that begin like them."""
-    parameters = typer.main.get_command(cli.app).commands[verb].params
+    parameters = typer.main.get_command(cli.app).commands["train"].params
     options = [parameter.opts[-1] for parameter in parameters if parameter.opts[-1].startswith("-")]
     assert len(options) > 5
     for option in options:
-        arguments = [verb, "run", option, "1"]
+        arguments = ["train", "run", option, "1"]
         assert parse_args(["-m", "shieldwall", *arguments]).training_script_args == arguments
-
-
-if __name__ == "__main__":
-    carry_out(json.loads(sys.argv[1]))

@@ -7,7 +7,7 @@ import torch
 import yaml
 from cli_tools import Outcome, Shieldwall, refused
 
-from shieldwall import from_counts, load_data, recipes
+from shieldwall import certificates_from_counts, load_data, recipes
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import certified_accuracy, grid_search_weights
 from shieldwall.noise.distributions import Gaussian, Laplace, Noise, Uniform
@@ -21,13 +21,15 @@ from shieldwall.stages.tune_weights import copies_needed
 @pytest.fixture
 def held_out_run(shieldwall: Shieldwall, tmp_path: Path) -> Path:
     folder = tmp_path / "held-out"
-    done = shieldwall("train", "smoke", "--set", "hold_out=5", "--set", "schedule.epochs=1", "--out", folder)
+    done = shieldwall(
+        "train", "smoke", "--set", "holdout_every=5", "--set", "schedule.epochs=1", "--out", folder
+    )
     assert done.code == 0, done.err
     return folder
 
 
 def test_held_out_images_are_those_that_training_does_not_see() -> None:
-    recipe = recipes.override(recipes.get("smoke"), ["hold_out=5"])
+    recipe = recipes.override(recipes.get("smoke"), ["holdout_every=5"])
     dataset = load_data("digits")
     seen, unseen = training_part(recipe, dataset), held_out_part(recipe, dataset)
     assert len(seen) + len(unseen) == len(dataset.train)
@@ -93,7 +95,7 @@ def test_copies_needed_are_those_of_certificates(noise: Noise, radius: float) ->
     n, copies = 200, 30
     plan = Certification(n0=10, n=n, alpha=0.01)
     counts = torch.tensor([[k, n - k] for k in range(n + 1)])
-    certificates = from_counts(counts, counts, noise, 0.01)
+    certificates = certificates_from_counts(counts, counts, noise, 0.01)
     is_certified = (certificates.labels == 0) & (certificates.radii >= radius)
     fewest = min(k for k in range(n + 1) if is_certified[k])
     expected = min(k for k in range(copies + 1) if k * n >= fewest * copies)
@@ -117,7 +119,7 @@ def test_mistakes(shieldwall: Shieldwall, held_out_run: Path, trained: Path, tmp
     certified = ["--method", "grid", "--objective", "certified", "--radius"]
     refused(tune(*certified, "-1"), "0 or a positive number; given: -1")
     refused(tune(*certified, "9"), "no image can be certified at radius 9 with gaussian(0.25) and n = 1,000")
-    refused(tune(*certified, "0.1", "--copies", "0"), "copies")
+    refused(tune(*certified, "0.1", "--copies", "0"), "--copies must be at least 1; given: 0")
     assert not (held_out_run / "weights.yaml").exists()
-    refused(shieldwall("tune-weights", trained), "--set hold_out=10")
-    refused(shieldwall("train", "smoke", "--set", "hold_out=1", "--out", tmp_path / "bad"), "at least 2")
+    refused(shieldwall("tune-weights", trained), "--set holdout_every=10")
+    refused(shieldwall("train", "smoke", "--set", "holdout_every=1", "--out", tmp_path / "bad"), "at least 2")

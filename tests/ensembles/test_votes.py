@@ -6,7 +6,15 @@ import torch
 from hypothesis import given
 
 from shieldwall import UserError
-from shieldwall.ensembles.votes import max_margin, named, resolve, single, standard, weighted
+from shieldwall.ensembles.votes import (
+    Vote,
+    default_votes,
+    max_margin,
+    single,
+    vote_by_name,
+    vote_set,
+    weighted,
+)
 
 GRID = 64
 """Confidences are multiples of 1/64: sums and differences of them are exact in float32."""
@@ -51,7 +59,7 @@ def test_weighted_is_the_paper_s_definition(table: list[list[float]], data: st.D
     weights = data.draw(st.lists(st.integers(1, 8).map(float), min_size=len(table), max_size=len(table)))
     scores = weighted(torch.tensor(table)[:, None], torch.tensor(weights))
     assert int(scores.argmax(-1)) == literal_weighted(table, weights)
-    equal = named("we", len(table))(torch.tensor(table)[:, None])
+    equal = vote_by_name("we", len(table))(torch.tensor(table)[:, None])
     assert int(equal) == literal_weighted(table, [1.0] * len(table))
 
 
@@ -66,7 +74,7 @@ def test_inputs_of_a_batch_do_not_see_each_other(tables: list[list[list[float]]]
     num_members = min(len(first), len(second))
     num_classes = min(len(first[0]), len(second[0]))
     a, b = (torch.tensor(t)[:num_members, :num_classes] for t in (first, second))
-    for vote in standard(num_members):
+    for vote in default_votes(num_members):
         together = vote(torch.stack([a, b], dim=1))
         assert together.tolist() == [int(vote(a[:, None])), int(vote(b[:, None]))]
 
@@ -78,48 +86,80 @@ def test_weighted_scores_are_confidences() -> None:
 
 def test_ties_go_to_the_lowest_class() -> None:
     table = torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]])
-    assert int(named("we", 2)(table)) == 0
+    assert int(vote_by_name("we", 2)(table)) == 0
     within_one_member = torch.tensor([[[0.5, 0.5]]])
-    assert int(named("mme", 1)(within_one_member)) == 0
+    assert int(vote_by_name("mme", 1)(within_one_member)) == 0
 
 
 def test_equal_margins_go_to_the_lowest_member() -> None:
     table = torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]])
-    assert int(named("mme", 2)(table)) == 1
+    assert int(vote_by_name("mme", 2)(table)) == 1
 
 
 def test_single_votes_are_the_members_own() -> None:
     table = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]]])
-    assert int(named("member-1", 2)(table)) == 0
-    assert int(named("member-2", 2)(table)) == 1
+    assert int(vote_by_name("member-1", 2)(table)) == 0
+    assert int(vote_by_name("member-2", 2)(table)) == 1
     assert single(table, 1).equal(table[1])
 
 
 @pytest.mark.parametrize("name", ["member-0", "member-3", "member-01", "WE", "vote", "mme-1-2", "agree-1-2"])
 def test_unknown_votes_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="no vote called"):
-        named(name, 2)
+        vote_by_name(name, 2)
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [1.0, float("nan")]])
 def test_weights_that_cannot_weigh_are_refused(weights: list[float]) -> None:
     with pytest.raises(UserError, match="weights"):
-        named("we", 2, weights)
-
-
-def test_votes_need_distinct_names() -> None:
-    with pytest.raises(UserError, match="distinct"):
-        resolve(["we", "we"], 2)
-    with pytest.raises(UserError, match="at least one"):
-        resolve([], 2)
+        vote_by_name("we", 2, weights)
 
 
 def test_weights_are_moved_to_the_confidences_once() -> None:
     """Each move from the host would make a GPU wait for it."""
-    vote = named("we", 2, [0.3, 0.7])
+    vote = vote_by_name("we", 2, [0.3, 0.7])
     confidences = torch.rand(2, 5, 3, dtype=torch.float64)
     first = vote.scores(confidences)
     moved = vars(vote.scores)["_weights"]
     assert moved.dtype == torch.float64
     assert vote.scores(confidences).equal(first)
     assert vars(vote.scores)["_weights"] is moved
+
+
+def test_a_vote_set_counts_what_its_votes_need() -> None:
+    default = vote_set(None, 2, {"sween": [0.3, 0.7]})
+    assert default.reported == ("member-1", "member-2", "we", "mme", "we-sween", "eas")
+    assert [vote.name for vote in default.counted] == ["member-1", "member-2", "we", "mme", "we-sween"]
+    assert vote_set(None, 1).reported == ("member-1", "we", "mme")
+    few = vote_set(["we", "eas", "member-2"], 3)
+    assert few.reported == ("we", "eas", "member-2")
+    assert [vote.name for vote in few.counted] == ["we", "member-2", "member-1", "member-3"]
+    assert few.member_rows == [2, 1, 3]
+    assert vote_set(["mme"], 3).member_rows == []
+
+
+def test_votes_of_one_s_own_stand_beside_those_by_name() -> None:
+    first = Vote("first", lambda confidences: confidences[0])
+    votes = vote_set([first, "mme"], 2)
+    assert votes.counted[0] is first
+    assert votes.reported == ("first", "mme")
+
+
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        (["we", "we"], "'we' is taken"),
+        ([Vote("eas", single)], "'eas' is taken"),  # type: ignore[arg-type]
+        ([], "at least one vote is needed"),
+        (["we-sween"], "no vote called 'we-sween'"),
+        (["mme-1-2"], "no vote called 'mme-1-2'"),
+    ],
+)
+def test_vote_sets_that_are_none(votes: list[Vote | str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        vote_set(votes, 2)
+
+
+def test_one_member_alone_has_no_ensemble_after_smoothing() -> None:
+    with pytest.raises(UserError, match="no vote called 'eas'"):
+        vote_set(["eas"], 1)

@@ -212,8 +212,8 @@ def test_defaults(noise: Noise) -> None:
     x, drawn = torch.rand(3, 4), torch.rand(5, 3, 4)
     expected = x + drawn
     assert noise.perturb(x, drawn).equal(expected)
-    assert noise.sampling_error(150_528) == 0.0
-    noise.check(torch.tensor([0.1234]))
+    assert noise.total_variation(150_528) == 0.0
+    noise.validate(torch.tensor([0.1234]))
     assert noise.norm == ("l2" if isinstance(noise, Gaussian) else "l1")
     assert copy.copy(noise) == noise
     with pytest.raises(FrozenInstanceError):

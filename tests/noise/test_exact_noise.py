@@ -80,12 +80,12 @@ def test_the_distance_from_the_ideal_is_below_what_is_promised(sigma: float) -> 
         tails = 2 * below[0]
         parts = [abs(Decimal(count) / 2**63 - p) for count, p in zip(counts, ideal, strict=True)]
         distance = (sum(parts, Decimal(0)) + tails) / 2
-    assert 0 < distance <= Decimal(ExactGaussian(sigma).sampling_error(1))
+    assert 0 < distance <= Decimal(ExactGaussian(sigma).total_variation(1))
 
 
 def test_the_sampling_error_grows_with_size_and_sigma_and_stays_small() -> None:
-    sizes = [ExactGaussian(0.25).sampling_error(size) for size in (1, 64, 3072, IMAGENET)]
-    sigmas = [ExactGaussian(sigma).sampling_error(IMAGENET) for sigma in (0.12, 0.25, 0.5, 1.0, 16.0)]
+    sizes = [ExactGaussian(0.25).total_variation(size) for size in (1, 64, 3072, IMAGENET)]
+    sigmas = [ExactGaussian(sigma).total_variation(IMAGENET) for sigma in (0.12, 0.25, 0.5, 1.0, 16.0)]
     for errors in (sizes, sigmas):
         assert errors == sorted(errors)
         assert 0 < errors[0] < errors[-1] < 1e-9
@@ -166,15 +166,15 @@ def test_integer_noise_is_rounded_continuous_noise_on_the_grid() -> None:
 
 def test_inputs_must_lie_on_the_grid() -> None:
     noise = ExactGaussian(0.25)
-    noise.check(on_the_grid().reshape(1, 1, 16, 16))
-    noise.check(on_the_grid() * 255 * (1 / 255))
-    noise.check(torch.tensor([-1.0, 3.0]))
+    noise.validate(on_the_grid().reshape(1, 1, 16, 16))
+    noise.validate(on_the_grid() * 255 * (1 / 255))
+    noise.validate(torch.tensor([-1.0, 3.0]))
     shown = {0.5: "127.5/255", 0.1234: "31.467/255", 100.5 / 255: "100.5/255", 1e6: "2.55e"}
     for value, text in shown.items():
         with pytest.raises(UserError, match=f"multiples of 1/255; given: .*{text}"):
-            noise.check(torch.tensor([0.0, value, 1.0]))
+            noise.validate(torch.tensor([0.0, value, 1.0]))
     with pytest.raises(UserError, match="multiples"):
-        noise.check(torch.tensor([10 / 255 + 1e-6]))
+        noise.validate(torch.tensor([10 / 255 + 1e-6]))
 
 
 def test_it_is_gaussian_noise_of_its_own_name() -> None:

@@ -185,14 +185,14 @@ def test_the_files_that_we_write(tmp_path: Path) -> None:
 
     from shieldwall.noise.distributions import Uniform
     from shieldwall.results.certificate_file import CertificateWriter
-    from shieldwall.smoothing.certificates import from_counts
-    from shieldwall.smoothing.confidence import Sequential
+    from shieldwall.smoothing.certificates import certificates_from_counts
+    from shieldwall.smoothing.count_bounds import Sequential
 
     noise = Uniform(0.5)
     with CertificateWriter(tmp_path / "certificates", ["we"], {"seed": 7}) as folder:
         for idx, wins in ((3, 60), (6, 100)):
             counts = torch.tensor([[100 - wins, wins]])
-            found = from_counts(
+            found = certificates_from_counts(
                 torch.tensor([[1, 9]]), counts, noise, 0.01,
                 bound=Sequential(100), norm="linf", size=64, precision="tf32",
             )  # fmt: skip

@@ -12,7 +12,8 @@ from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.results import certificate_file
 from shieldwall.results.certificate_file import HEADER, CertificateWriter
-from shieldwall.smoothing.certificates import Certificates, from_counts
+from shieldwall.results.certificates import Certificates
+from shieldwall.smoothing.certificates import certificates_from_counts
 
 VOTES = ["we", "mme"]
 SETTINGS = {"noise": "gaussian(0.1)", "seed": 7}
@@ -29,7 +30,7 @@ def opened(folder: Path, settings: dict[str, object] = SETTINGS) -> CertificateW
 
 def one(successes: int) -> dict[str, Certificates]:
     counts = torch.tensor([[100 - successes, successes]])
-    certificate = from_counts(torch.tensor([[1, 9]]), counts, Gaussian(0.1), 0.001)
+    certificate = certificates_from_counts(torch.tensor([[1, 9]]), counts, Gaussian(0.1), 0.001)
     return dict.fromkeys(VOTES, certificate)
 
 

@@ -11,9 +11,8 @@ from scipy.stats import beta, norm
 from serve_tools import DISTANCE, GREY, SHAPE, SIGMA, IsBright, linear_service
 
 import shieldwall as sw
-from shieldwall.ensembles.votes import named
+from shieldwall.ensembles.votes import vote_by_name
 from shieldwall.serve.live import (
-    FIRST_LOOK,
     LiveCertificate,
     Start,
     certificates,
@@ -21,6 +20,7 @@ from shieldwall.serve.live import (
     noisy_copies,
 )
 from shieldwall.serve.service import ServedRun
+from shieldwall.smoothing.sampler import FIRST_VIEW
 
 ALPHA = 0.001
 N = 3_000
@@ -45,7 +45,7 @@ def test_draws_rise_to_n_and_counts_add_up_to_them(growing: list[LiveCertificate
     draws = [certificate.draws for certificate in growing]
     assert draws == sorted(set(draws))
     assert draws[-1] == N
-    assert {FIRST_LOOK * 2**k for k in range(7)} <= set(draws)
+    assert {FIRST_VIEW * 2**k for k in range(6)} <= set(draws)  # later ones depend on how long turns take
     assert all(sum(certificate.counts) == certificate.draws for certificate in growing)
     for before, after in pairwise(growing):
         assert all(a >= b for a, b in zip(after.counts, before.counts, strict=True))
@@ -113,7 +113,7 @@ def test_the_noisy_copies_shown_have_the_votes_beside_them(monkeypatch: pytest.M
 def after_smoothing(*thresholds: float) -> Start:
     """Ensemble-after-smoothing of members that differ in what they call bright."""
     members = [IsBright(threshold) for threshold in thresholds]
-    votes = [named(f"member-{k + 1}", len(members)) for k in range(len(members))]
+    votes = [vote_by_name(f"member-{k + 1}", len(members)) for k in range(len(members))]
     return start(replace(linear_service().runs[0], members=members, votes={"eas": votes}), vote="eas")
 
 

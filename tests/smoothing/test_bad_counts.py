@@ -29,42 +29,42 @@ PARTS = GOOD + 0.5
 )
 def test_counts_that_are_refused(selection: Any, counts: Any, message: str) -> None:
     with pytest.raises(sw.UserError, match=message):
-        sw.from_counts(selection, counts, NOISE, 0.001)
+        sw.certificates_from_counts(selection, counts, NOISE, 0.001)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, float("nan"), "0.001", None])
 def test_alphas_that_are_refused(alpha: Any) -> None:
     with pytest.raises(sw.UserError, match="alpha"):
-        sw.from_counts(GOOD, GOOD, NOISE, alpha)
+        sw.certificates_from_counts(GOOD, GOOD, NOISE, alpha)
     with pytest.raises(sw.UserError, match="alpha"):
-        sw.after_smoothing(GOOD[None], GOOD[None], NOISE, alpha)
+        sw.eas_from_counts(GOOD[None], GOOD[None], NOISE, alpha)
 
 
 def test_noise_that_is_none_is_refused() -> None:
     with pytest.raises(sw.UserError, match=r"such as sw\.Gaussian\(0\.5\); given: 0\.5"):
-        sw.from_counts(GOOD, GOOD, 0.5, 0.001)  # type: ignore[arg-type]
+        sw.certificates_from_counts(GOOD, GOOD, 0.5, 0.001)  # type: ignore[arg-type]
     with pytest.raises(sw.UserError, match=r"such as sw\.Gaussian\(0\.5\); given: 0\.5"):
-        sw.after_smoothing(GOOD[None], GOOD[None], 0.5, 0.001)  # type: ignore[arg-type]
+        sw.eas_from_counts(GOOD[None], GOOD[None], 0.5, 0.001)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [np.array, list, lambda rows: torch.tensor(rows, dtype=torch.uint8)])
 @pytest.mark.parametrize("bound", ["one-sided", "two-sided"])
 def test_whole_numbers_of_any_kind_give_the_same(kind: Any, bound: str) -> None:
     rows = [[90, 10], [2, 98]]
-    wanted = sw.from_counts(torch.tensor(rows), torch.tensor(rows), NOISE, 0.001, bound=bound)
-    found = sw.from_counts(kind(rows), kind(rows), NOISE, 0.001, bound=bound)
-    assert found.radii.equal(wanted.radii)
-    assert found.counts.equal(wanted.counts)
+    wanted = sw.certificates_from_counts(torch.tensor(rows), torch.tensor(rows), NOISE, 0.001, bound=bound)
+    found = sw.certificates_from_counts(kind(rows), kind(rows), NOISE, 0.001, bound=bound)
+    assert np.array_equal(found.radii, wanted.radii)
+    assert np.array_equal(found.counts, wanted.counts)
 
 
 @pytest.mark.parametrize(
     ("selection", "counts", "message"),
     [
         (GOOD, PARTS, "counts must be whole numbers"),
-        (PARTS, GOOD, "selection must be whole numbers"),
+        (PARTS, GOOD, "selection_counts must be whole numbers"),
         (GOOD, torch.tensor([[1100, -100], [20, 980]]), "counts must not be negative; given: -100"),
     ],
 )
 def test_members_counts_that_are_refused(selection: Any, counts: Any, message: str) -> None:
     with pytest.raises(sw.UserError, match=message):
-        sw.after_smoothing(selection[None], counts[None], NOISE, 0.001)
+        sw.eas_from_counts(selection[None], counts[None], NOISE, 0.001)

@@ -1,4 +1,4 @@
-"""`certify` and `predict`: what is said of inputs."""
+"""`certify`, `merge` and `predict`: what is said of inputs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,62 +14,93 @@ CERTIFICATES = "certificates"
 
 def certify_command(
     run: RunFolder,
-    n0: Annotated[int | None, typer.Option(help="Draws that choose the class.")] = None,
-    n: Annotated[  # torchrun takes --n for an option of its own, wherever it stands
-        int | None, typer.Option("--n", "-n", help="Draws that bound its probability, at most.")
+    n0: Annotated[
+        int | None, typer.Option(help="Number of noise samples that select the class (n0).")
     ] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="Probability, per input, of a wrong certificate.")
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "--n", "-n", help="Number of noise samples that bound its probability; the maximum with --radii."
+        ),
     ] = None,
-    every: Annotated[int | None, typer.Option(help="Certify every so many test inputs.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Certify at most so many inputs.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Failure probability of each certificate.")] = None,
+    every: Annotated[int | None, typer.Option(help="Certify every N-th test input.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Certify at most N inputs.")] = None,
     seed: NoiseSeed = None,
     to: Annotated[str, typer.Option(help="Folder inside the run folder.")] = CERTIFICATES,
     votes: Annotated[
         str, typer.Option(help="Certify these only: member-1, ..., we, mme, eas; by default all.")
     ] = "",
     radii: Annotated[
-        str, typer.Option(help="Stop an input once these radii are decided, such as 0.25,0.5.")
+        str,
+        typer.Option(
+            help="Stop sampling an input once each of these radii is certified or ruled out, e.g. 0.25,0.5."
+        ),
     ] = "",
-    tolerance: Annotated[
-        float | None, typer.Option(help="Stop an input once its radius cannot change by more.")
-    ] = None,
-    bound: Annotated[str, typer.Option(help="one-sided, two-sided or randomized.")] = "one-sided",
+    bound: Annotated[str | None, typer.Option(help="one-sided or two-sided.")] = None,
     norm: Annotated[
         str | None, typer.Option(help="Norm of the radii: l1, l2 or linf; by default the noise's own.")
     ] = None,
     exact_noise: Annotated[
-        bool, typer.Option("--exact-noise", help="Integer noise on the 1/255 grid.")
-    ] = False,
-    precision: Annotated[
-        str, typer.Option(help="float32, tf32, float16 or bfloat16: another one is another classifier.")
-    ] = "float32",
-    compile: Annotated[
-        bool, typer.Option("--compile", help="Use torch.compile, which pays on a GPU in long runs.")
-    ] = False,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Noisy copies at a time; changes the speed, up to rounding.")
+        bool | None, typer.Option("--exact-noise", help="Integer noise on the 1/255 grid.")
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="float32, tf32, float16 or bfloat16. Each precision is a different classifier.",
+        ),
+    ] = None,
+    compile: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile, for long runs.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Samples per forward pass. Affects speed only, up to rounding.")
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(help="Certify one part of the inputs, such as 3/16; auto in a job array. Then `merge`."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes on this machine, of one thread each.")] = 1,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
     """Certify test inputs for every member, WE and MME, and the ensemble after smoothing, in one pass.
 
-    What is not given comes from the recipe. Called again after an interruption, it goes on with the
-    next input and gives the same bytes as an uninterrupted run, but for the time column. What each
-    option does to the guarantee: docs/certification.md.
+    Options left out are taken from the recipe. An interrupted run resumes at the next input and writes the
+    same files, except for the time column. What each option does to the guarantee: docs/certification.md.
     """
     from shieldwall.runs.pretrained import resolve_run
     from shieldwall.stages.certify import certify_run
 
-    done = certify_run(
+    decided = tuple(numbers("--radii", radii)) if radii else None
+    if decided == ():
+        raise UserError(f"radii to decide must be given, such as 0.25,0.5; given: {radii!r}")
+    certified = certify_run(
         resolve_run(run, to_write=True), n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
         votes=[name.strip() for name in votes.split(",") if name.strip()],
-        radii=numbers("--radii", radii) if radii else None, tolerance=tolerance, bound=bound, norm=norm,
-        exact_noise=exact_noise, precision=precision, compile=compile,
-        batch_size=batch_size, data_dir=data_dir, device=device, console=console,
+        radii=decided, bound=bound, norm=norm,
+        exact_noise=exact_noise, precision=precision, compile=compile, batch_size=batch_size,
+        shard=shard, jobs=jobs, data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
-    folder = done.path if to == CERTIFICATES else done.path / to
+    folder = certified.path if to == CERTIFICATES else certified.path / to
+    if shard is not None:
+        console.print(f"next, once all shards are done: shieldwall merge {certified.path}", soft_wrap=True)
+        return
+    console.print(f"next: shieldwall report {folder}", soft_wrap=True)
+
+
+def merge_command(
+    run: RunFolder,
+    to: Annotated[str, typer.Option(help="As given to `certify`.")] = CERTIFICATES,
+) -> None:
+    """Put the shards of `certify --shard` together, once all of them are done.
+
+    The files are those that one process writes, except for the time column.
+    """
+    from shieldwall.stages.shards import merge_run
+
+    merged = merge_run(run, to=to, console=console)
+    folder = merged.path if to == CERTIFICATES else merged.path / to
     console.print(f"next: shieldwall report {folder}", soft_wrap=True)
 
 

@@ -14,7 +14,7 @@ def demo_command(
 ) -> None:
     """Train, certify and report three members on handwritten digits, with no download.
 
-    It takes a minute or two on two cores. Called again, it goes on from what the folder holds.
+    It takes a minute or two on two cores. An interrupted demo resumes.
     """
     from shieldwall import recipes
     from shieldwall.extras import is_installed

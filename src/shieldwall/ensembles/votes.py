@@ -6,14 +6,14 @@ member, so that a vote is a function in the strict sense and a certificate of it
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.vocabulary import MME, WE, member_vote
+from shieldwall.vocabulary import EAS, MME, WE, member_number, member_vote
 
 
 def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -63,7 +63,7 @@ class Vote:
         return self.scores(confidences).argmax(-1)
 
 
-def named(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
+def vote_by_name(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
     """The vote called `we`, `mme` or `member-1` to `member-N`."""
     if name == WE:
         return Vote(name, weighted if weights is None else WeightedBy(checked_weights(weights, num_members)))
@@ -73,27 +73,66 @@ def named(name: str, num_members: int, weights: Sequence[float] | None = None) -
         member = int(match[1]) - 1
         if member < num_members:
             return Vote(name, lambda confidences: single(confidences, member))
-    raise unknown_name("vote", name, standard_names(num_members))
+    raise unknown_name("vote", name, default_vote_names(num_members))
 
 
-def standard_names(num_members: int) -> list[str]:
+def default_vote_names(num_members: int) -> list[str]:
     """Every single member, then WE and MME: the rows of a certification table."""
     return [*(member_vote(k + 1) for k in range(num_members)), WE, MME]
 
 
-def standard(num_members: int, weights: Sequence[float] | None = None) -> list[Vote]:
-    return [named(name, num_members, weights) for name in standard_names(num_members)]
+def default_votes(num_members: int, weights: Sequence[float] | None = None) -> list[Vote]:
+    return [vote_by_name(name, num_members, weights) for name in default_vote_names(num_members)]
 
 
-def resolve(votes: Iterable[Vote | str] | None, num_members: int) -> list[Vote]:
-    """Votes given as objects or by name, or all the standard ones; names must differ."""
-    if votes is None:
-        return standard(num_members)
-    resolved = [vote if isinstance(vote, Vote) else named(vote, num_members) for vote in votes]
-    names = [vote.name for vote in resolved]
-    if not names or len(set(names)) < len(names):
-        raise UserError(f"votes need distinct names, and at least one of them; given: {names}")
-    return resolved
+@dataclass(frozen=True)
+class VoteSet:
+    """The votes that are counted, and those that are certified from their counts."""
+
+    counted: tuple[Vote, ...]
+    """One row of counts each."""
+    reported: tuple[str, ...]
+    """Names of those counted, and perhaps `eas`, ensemble after smoothing, from the members' rows."""
+
+    @property
+    def member_rows(self) -> list[int]:
+        """The rows of the members' own votes, by member."""
+        rows = {member_number(vote.name): row for row, vote in enumerate(self.counted)}
+        return [row for number, row in sorted((n, row) for n, row in rows.items() if n is not None)]
+
+
+def vote_set(
+    votes: Iterable[Vote | str] | None,
+    num_members: int,
+    tuned: Mapping[str, Sequence[float]] | None = None,
+) -> VoteSet:
+    """Votes given as objects or by name: each member's, `we`, `mme`, `eas`, or `we-METHOD` of tuned weights.
+
+    By default all of them; one member alone has no `eas`. Names must differ.
+    """
+    by_name = {vote.name: vote for vote in default_votes(num_members)} | {
+        f"{WE}-{method}": Vote(f"{WE}-{method}", vote_by_name(WE, num_members, weights).scores)
+        for method, weights in (tuned or {}).items()
+    }
+    known = [*by_name, *([EAS] if num_members > 1 else [])]
+    chosen = known if votes is None else list(votes)
+    counted: dict[str, Vote] = {}
+    reported = []
+    for vote in chosen:
+        name = vote if isinstance(vote, str) else vote.name
+        if isinstance(vote, str) and vote not in known:
+            raise unknown_name("vote", vote, known)
+        if name in reported or (name == EAS and isinstance(vote, Vote)):
+            raise UserError(f"votes need names of their own; {name!r} is taken")
+        reported.append(name)
+        if name != EAS:
+            counted[name] = by_name[name] if isinstance(vote, str) else vote
+    if not reported:
+        raise UserError(f"at least one vote is needed; there are: {', '.join(known)}")
+    if EAS in reported:
+        for member in default_votes(num_members)[:num_members]:
+            counted.setdefault(member.name, member)
+    return VoteSet(tuple(counted.values()), tuple(reported))
 
 
 def checked_weights(weights: Sequence[float] | Tensor, num_members: int) -> Tensor:

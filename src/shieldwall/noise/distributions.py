@@ -13,7 +13,7 @@ They move the input by v, and s is the norm of v over the noise's scale.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
@@ -23,7 +23,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from shieldwall.errors import UserError, check_number, describe, unknown_name
+from shieldwall.errors import UserError, check_number, describe
 
 
 class Noise(ABC):
@@ -43,18 +43,18 @@ class Noise(ABC):
         p_b is 1 - p_a unless given. It says something where p_a > p_b, and is not negative there.
         """
 
-    def perturb(self, x: Tensor, drawn: Tensor) -> Tensor:
+    def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
         """The noisy inputs (B, *shape) from draws of that shape, which may be overwritten."""
-        return drawn.add_(x)
+        return draws.add_(x)
 
-    def sampling_error(self, size: int) -> float:
-        """The total variation distance, at most, of what is drawn for `size` numbers from the ideal.
+    def total_variation(self, size: int) -> float:
+        """The distance, at most, of what is drawn for `size` numbers from the ideal, in total variation.
 
         Floating-point rounding of a continuous density does not count; `ExactGaussian` is free of it.
         """
         return 0.0
 
-    def check(self, x: Tensor) -> None:  # noqa: B027 (most noise takes any input)
+    def validate(self, x: Tensor) -> None:  # noqa: B027 (most noise takes any input)
         """Refuse inputs that the noise is not meant for."""
 
 
@@ -180,23 +180,8 @@ def standard_laplace(u: Tensor) -> Tensor:
     return u.abs().neg_().log1p_().copysign_(u)
 
 
-KINDS: dict[str, Callable[[float], Noise]] = {
-    "gaussian": Gaussian,
-    "uniform": lambda sigma: Uniform(sigma * math.sqrt(3)),
-    "laplace": lambda sigma: Laplace(sigma / math.sqrt(2)),
-}
-"""Noise by name and standard deviation: the same sigma is the same power, whatever the kind."""
-
-
-def noise_by_name(kind: str, sigma: float) -> Noise:
-    """The noise of this kind whose standard deviation is sigma."""
-    if kind not in KINDS:
-        raise unknown_name("noise", kind, KINDS)
-    return KINDS[kind](sigma)
-
-
 def check_noise(given: object) -> None:
-    """Refuse what is no noise, such as its standard deviation alone."""
+    """Refuse what is not noise, such as its standard deviation alone."""
     if not isinstance(given, Noise):
         sigma = given if isinstance(given, Real) else 0.25
         raise UserError(

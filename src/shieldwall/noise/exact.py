@@ -69,14 +69,14 @@ class ExactGaussian(Gaussian):
         u.random_(generator=generator)  # an int64 is drawn from [0, 2^63)
         return table.look_up(u.view(-1)).view(u.shape)
 
-    def perturb(self, x: Tensor, drawn: Tensor) -> Tensor:
+    def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
         """(i + k) / 255: the sum is so near to the grid that rounding finds i + k."""
-        return drawn.add_(x).mul_(LEVELS).round_().div_(LEVELS)
+        return draws.add_(x).mul_(LEVELS).round_().div_(LEVELS)
 
-    def sampling_error(self, size: int) -> float:
+    def total_variation(self, size: int) -> float:
         return size * (2 * upper_count(self.sigma) + 5) * 2.0**-64
 
-    def check(self, x: Tensor) -> None:
+    def validate(self, x: Tensor) -> None:
         steps = x.double() * LEVELS
         off = ((steps - steps.round()).abs() > TOLERANCE) | (x.abs() > LARGEST_PIXEL)
         if bool(off.any()):

@@ -48,6 +48,10 @@ def coerce(value: Any, kind: Any, key: str) -> Any:
             raise UserError(f"recipe key {key} must hold keys of its own; given: {value!r}")
         return build(kind, value, f"{key}.")  # type: ignore[arg-type]
     origin = typing.get_origin(kind) or kind
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise UserError(f"recipe key {key} must be a list; given: {value!r}")
+        return tuple(coerce(item, typing.get_args(kind)[0], key) for item in value)
     try:
         if origin in (int, float) and not isinstance(value, bool):
             return _number(value, origin)

@@ -1,6 +1,7 @@
 """A recipe: a named, complete, validated description of an experiment."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -11,10 +12,13 @@ import yaml
 from shieldwall.binomial import check_draws
 from shieldwall.errors import UserError, check_int, check_number, unknown_name
 from shieldwall.recipes.fields import build
-from shieldwall.vocabulary import NOISES
+from shieldwall.vocabulary import BOUNDS, NOISES, NORMS, PRECISIONS
 
 CURVES = ("step", "cosine")
-PRECISIONS = ("float32", "bfloat16")
+TRAINING_PRECISIONS = ("float32", "bfloat16")
+
+FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
+"""Keys of earlier versions, read for one more release."""
 
 JOINT = ("drt", "adp", "gal")
 """Methods that compare members, so that all must see the same batches. With the others each member has its
@@ -66,7 +70,7 @@ class Schedule:
             raise UserError(f"schedule.momentum must lie in [0, 1); given: {self.momentum}")
         if not 0 <= self.weight_decay < float("inf"):
             raise UserError(f"schedule.weight_decay must not be negative; given: {self.weight_decay}")
-        for name, choices in (("curve", CURVES), ("precision", PRECISIONS)):
+        for name, choices in (("curve", CURVES), ("precision", TRAINING_PRECISIONS)):
             if getattr(self, name) not in choices:
                 raise UserError(
                     f"schedule.{name} must be one of {', '.join(choices)}; given: {getattr(self, name)!r}"
@@ -85,18 +89,37 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Certification:
-    """Which test inputs to certify, and with how many draws."""
+    """All that certificates depend on but the model and the seed, and which test inputs are certified."""
 
     n0: int = 100
+    """Noise samples that select the class."""
     n: int = 100_000
+    """Noise samples that bound its probability; the maximum where sampling may stop early."""
     alpha: float = 0.001
+    """The failure probability of each certificate."""
     every: int = 1
-    """Certify every so many inputs: 10 on MNIST and CIFAR-10, as the literature does."""
+    """Certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does."""
     limit: int | None = None
-    """At most so many of them."""
+    """Certify at most this many inputs."""
+    bound: str = "one-sided"
+    radii: tuple[float, ...] = ()
+    """Stop an input as soon as each of these radii is decided; none for n draws at every input."""
+    norm: str | None = None
+    """The norm of the radii; None for the noise's own."""
+    precision: str = "float32"
+    exact_noise: bool = False
+    """Draw integers on the 1/255 grid, so that nothing rests on ideal floating-point noise."""
 
     def __post_init__(self) -> None:
-        check_draws(self.n0, self.n, self.alpha)
+        if self.bound not in BOUNDS:
+            raise unknown_name("bound", self.bound, BOUNDS)
+        check_draws(self.n0, self.n, self.alpha, share=0.5 if self.bound == "two-sided" else 1.0)
+        if self.radii and self.bound != "one-sided":
+            raise UserError(f"bound={self.bound!r} needs a fixed number of samples; remove radii")
+        if self.norm is not None and self.norm not in NORMS:
+            raise UserError(f"norm must be one of {', '.join(NORMS)}; given: {self.norm!r}")
+        if self.precision not in PRECISIONS:
+            raise unknown_name("precision", self.precision, PRECISIONS)
         if self.every < 1:
             raise UserError(f"certification.every must be at least 1; given: {self.every}")
         if self.limit is not None and self.limit < 1:
@@ -117,10 +140,10 @@ class Recipe:
     members: int = 3
     independent: bool = False
     """Train each member on an order and noise of its own, instead of all on the same batches."""
-    start: str | None = None
+    init_from: str | None = None
     """The run folder whose trained members to start from; None for random weights."""
-    hold_out: int = 0
-    """Keep every so many-th training image from training, for tuning the vote's weights; 0 for none."""
+    holdout_every: int = 0
+    """Hold out every N-th training image, for tuning the vote's weights; 0 for none."""
     schedule: Schedule = field(default_factory=Schedule)
     certification: Certification = field(default_factory=Certification)
     seed: int = 0
@@ -130,8 +153,8 @@ class Recipe:
             raise UserError(f"sigma must be a positive number; given: {self.sigma}")
         if self.noise not in NOISES:
             raise unknown_name("noise", self.noise, NOISES)
-        if self.hold_out < 0 or self.hold_out == 1:
-            raise UserError(f"hold_out must be 0 for none, or at least 2; given: {self.hold_out}")
+        if self.holdout_every < 0 or self.holdout_every == 1:
+            raise UserError(f"holdout_every must be 0 for none, or at least 2; given: {self.holdout_every}")
         if self.members < 1:
             raise UserError(f"members must be at least 1; given: {self.members}")
 
@@ -140,8 +163,8 @@ class Recipe:
 
 
 def from_mapping(mapping: Mapping[str, Any]) -> Recipe:
-    """A recipe from plain data, every key and type checked."""
-    recipe: Recipe = build(Recipe, mapping)
+    """A recipe from plain data, every key and type checked; former names of keys are understood."""
+    recipe: Recipe = build(Recipe, {FORMER_KEYS.get(key, key): value for key, value in mapping.items()})
     return recipe
 
 
@@ -166,6 +189,9 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise UserError(f"--set takes key=value, such as schedule.epochs=10; given: {assignment!r}")
+        if new_key := FORMER_KEYS.get(key.strip()):
+            warnings.warn(f"recipe key {key.strip()} is now called {new_key}", FutureWarning, stacklevel=2)
+            key = new_key
         *outer, last = key.strip().split(".")
         part: Any = content
         for step in outer:

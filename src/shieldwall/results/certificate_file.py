@@ -41,8 +41,8 @@ COLUMNS = (
     "noise", "norm", "precision", "seed", "vote",
 )  # fmt: skip
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
-DATA = "data_sha256"
-"""The setting that tells test sets of one name apart."""
+UNSAID = {"data_sha256", "batch_size", "threads"}
+"""Settings that older folders do not have: nothing is compared where nothing was said."""
 USUAL_NORM = "l2"
 """The norm of a file that does not say: what other tools certify."""
 
@@ -278,6 +278,12 @@ class CertificateWriter:
         if time.monotonic() - self._synced > 1.0:
             self.sync()
 
+    def append_lines(self, lines: Mapping[str, bytes]) -> None:
+        """Add one input's lines as another folder of the same votes has them."""
+        for vote, file in self._files.items():
+            with disk_errors(self.path / f"{vote}.tsv"):
+                _write_all(file, lines[vote])
+
     def sync(self) -> None:
         for vote, file in self._files.items():
             with disk_errors(self.path / f"{vote}.tsv"):
@@ -300,14 +306,7 @@ class CertificateWriter:
     def _check_settings(self, settings: dict[str, Any]) -> None:
         path = self.path / "settings.yaml"
         if path.is_file():
-            stored = _read_settings(path)
-            if DATA not in stored:  # an older folder, which never said
-                settings.pop(DATA, None)
-            if other := difference(stored, settings):
-                raise UserError(
-                    f"{self.path} was certified with other settings ({other}); use --to NAME for a new "
-                    "folder, or delete it"
-                )
+            refuse_other_settings(self.path, settings)
             return
         with disk_errors(self.path):
             self.path.mkdir(exist_ok=True)
@@ -388,11 +387,42 @@ def _is_whole(line: bytes) -> bool:
     return line.endswith(b"\n") and len(cells) == len(COLUMNS) and cells[0].isdigit()
 
 
-def _read_settings(path: Path) -> dict[str, Any]:
+def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Raise if the folder, where there is one, was certified with other settings than these."""
+
+    path = folder / "settings.yaml"
+    if not path.is_file():
+        return
+    stored = read_settings(path)
+    said = {key: value for key, value in settings.items() if key in stored or key not in UNSAID}
+    if other := difference(stored, said):
+        raise UserError(
+            f"{folder} was certified with other settings ({other}); use --to NAME for a new folder, "
+            "or delete it"
+        )
+
+
+def read_lines(folder: Path, votes: Sequence[str]) -> dict[int, tuple[bytes, ...]]:
+    """The whole lines of the inputs that all of these votes have, in order; nothing is changed."""
+    by_vote: list[dict[int, bytes]] = []
+    for vote in votes:
+        path = folder / f"{vote}.tsv"
+        content = path.read_bytes() if path.is_file() else b""
+        lines = [line for line in content.splitlines(keepends=True)[1:] if _is_whole(line)]
+        by_vote.append({int(line.split(b"\t", 1)[0]): line for line in lines})
+    common = [index for index in by_vote[0] if all(index in lines for lines in by_vote)] if by_vote else []
+    return {index: tuple(lines[index] for lines in by_vote) for index in common}
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """What a folder of certificates was made with, in today's names."""
     try:
         settings = yaml.safe_load(path.read_text())
     except (UnicodeDecodeError, yaml.YAMLError):
         settings = None
     if not isinstance(settings, dict):
         raise UserError(f"{path} is damaged, so what these certificates are is unknown; move the folder away")
+    if "weights" in settings:
+        settings["members_sha256"] = settings.pop("weights")
+    settings.setdefault("compiled", False)
     return settings

@@ -55,16 +55,8 @@ class Run:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one ends, however it ends."""
-        lock = FileLock(self.path / ".lock")
-        with disk_errors(self.path):
-            try:
-                lock.acquire(timeout=0)
-            except Timeout as error:
-                raise UserError(f"another process is working on {self.path}; wait for it to end") from error
-        try:
+        with exclusive_lock(self.path / ".lock", self.path):
             yield
-        finally:
-            lock.release()
 
     @property
     def checkpoint(self) -> Path:
@@ -138,6 +130,21 @@ class Run:
         except (ValueError, TypeError) as error:
             raise UserError(f"{path} is damaged ({error}); move it away") from error
         write_atomic(path, (json.dumps({**known, stage: environment}, indent=2) + "\n").encode())
+
+
+@contextmanager
+def exclusive_lock(file: Path, folder: Path) -> Iterator[None]:
+    """Keep other processes off a folder, by a lock on this file."""
+    lock = FileLock(file)
+    with disk_errors(folder):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise UserError(f"another process is working on {folder}; wait for it to end") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _no_run(path: Path) -> UserError:

@@ -7,11 +7,12 @@ Why every number on the page may be believed. n is fixed before the first sample
 1 - alpha / 5 the betting sequence lies below P(A) at all t < n at once (`smoothing.betting`); with at least
 1 - 4 alpha / 5 Clopper and Pearson's bound does at t = n. So, with probability at least 1 - alpha, all radii
 of one job hold together, those shown on the way and the last one, and the visitor may stop at any of them.
-Nothing is picked by its outcome: each radius is a function of the counts beside it, and `from_counts` gives
-it again. A second job on the same image has samples and an error of its own; the better of the two has both.
+Nothing is picked by its outcome: each radius is a function of the counts beside it, and
+`certificates_from_counts` gives it again. A second job on the same image has samples and an error of its own;
+the better of the two has both.
 
 For ensemble-after-smoothing, P(A) of each of N members is bounded in this way at alpha / N, and the radius is
-that of `smoothing.after`: with probability at least 1 - alpha, all bounds hold at all t at once.
+that of `smoothing.eas`: with probability at least 1 - alpha, all bounds hold at all t at once.
 
 Samples are named by a seed that the visitor does not know and that serves once.
 
@@ -41,19 +42,16 @@ from shieldwall import seeds
 from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.data.splits import to_float
 from shieldwall.errors import UserError
-from shieldwall.models.members import inference
+from shieldwall.results.certificates import Certificates
 from shieldwall.serve.images import Pixels, png_address
 from shieldwall.serve.service import ServedRun, Service
-from shieldwall.smoothing.after import after_smoothing
-from shieldwall.smoothing.ball import Ball
-from shieldwall.smoothing.batch import Batch, InProgress
-from shieldwall.smoothing.build import engine_for
-from shieldwall.smoothing.certificates import Certificates, from_counts
-from shieldwall.smoothing.classify import by_votes
-from shieldwall.smoothing.confidence import LAST_LOOK, Sequential
-from shieldwall.smoothing.engine import Counted
-from shieldwall.smoothing.sample import NoiseStream
-from shieldwall.smoothing.stopping import FixedDraws
+from shieldwall.smoothing.certificates import Counts, certificates_from_counts
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
+from shieldwall.smoothing.eas import eas_from_counts
+from shieldwall.smoothing.inference import Labeler
+from shieldwall.smoothing.radius import Ball
+from shieldwall.smoothing.sampler import FIRST_VIEW, Sampler
+from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.vocabulary import ABSTAIN, EAS
 
 MIN_N, MAX_N = 100, 100_000
@@ -61,8 +59,6 @@ NUM_COPIES = 8
 """Noisy copies of the image that are shown; they are not among the samples counted."""
 TURN_SECONDS = 0.025
 """How long a visitor's turn may take; a batch begun is finished."""
-FIRST_LOOK = 16
-"""Samples behind the first radius; the next come after twice as many each, while a turn allows it."""
 _MAX_JOB = 2**53
 
 Message = dict[str, Any]
@@ -145,12 +141,12 @@ def replies(start: Start, stopped: threading.Event, device: torch.device) -> Ite
 
 def certificates(start: Start, seed: int, device: torch.device) -> Iterator[LiveCertificate]:
     """What is known after each turn; the last has n samples."""
-    look, deadline = FIRST_LOOK, time.monotonic() + TURN_SECONDS
+    look, deadline = FIRST_VIEW, time.monotonic() + TURN_SECONDS
     for counts in stream_counts(start, seed, device):
-        draws = int(counts.counts[0].sum())
+        draws = int(counts.estimation[0].sum())
         if draws >= min(look, start.n) or time.monotonic() >= deadline:
             yield _certificate(start, counts)
-            look, deadline = max(FIRST_LOOK, 2 * draws), time.monotonic() + TURN_SECONDS
+            look, deadline = max(FIRST_VIEW, 2 * draws), time.monotonic() + TURN_SECONDS
 
 
 def largest_radius(start: Start) -> float:
@@ -165,8 +161,7 @@ def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]
     run, shape = start.run, (NUM_COPIES, *start.image.shape)
     generator = seeds.generator(device, seed, "copies")
     noisy = run.noise.perturb(start.image.to(device), run.noise.sample(shape, generator))
-    with inference(run.members):
-        labels, _ = by_votes(run.members, run.votes[start.vote])(noisy)
+    labels, _ = Labeler(run.members, run.votes[start.vote], device)(noisy)
     pictures = map(png_address, noisy.cpu())
     return [
         {"image": picture, "labels": votes}
@@ -174,41 +169,26 @@ def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]
     ]
 
 
-def stream_counts(start: Start, seed: int, device: torch.device) -> Iterator[Counted]:
-    """The growing counts of an image, up to n0 + n samples.
-
-    They come after every batch; no batch more than doubles the samples that bound the probability.
-    """
-    run, shape = start.run, tuple(start.image.shape)
-    engine = engine_for(
-        run.members, run.votes[start.vote], run.noise, run.n0, FixedDraws(start.n, Sequential(start.n)),
-        shape=shape, device=device, seed=seed, batch_size=run.batch_size,
+def stream_counts(start: Start, seed: int, device: torch.device) -> Iterator[Counts]:
+    """The growing counts of an image, up to n0 + n samples."""
+    run = start.run
+    sampler = Sampler(
+        run.members, run.votes[start.vote], run.noise, run.n0,
+        FixedSampleSize(start.n, Sequential(start.n)), seed=seed, shape=start.image.shape, device=device,
+        batch_size=run.batch_size,
     )  # fmt: skip
-    batch = Batch(engine)
-    stream = NoiseStream(run.noise, shape, device, seed, 0)
-    pending = InProgress(0, 0, start.image.to(device), slot=0, stream=stream)
-    while (missing := run.n0 + start.n - pending.drawn) > 0:
-        fresh = max(0, pending.drawn - run.n0)
-        to_next_look = run.n0 + max(FIRST_LOOK, 2 * fresh) - pending.drawn
-        batch.add(pending, min(missing, to_next_look, batch.size))
-        batch.count()
-        read = batch.read([pending])
-        if read.arrived is not None:
-            read.arrived.synchronize()
-        if read.counts[:2, :, -1].any():
-            raise UserError("the classifier returned NaN scores for a noisy image; check its weights")
-        selection, counts = read.counts[:2, :, :-2].clone()
-        yield Counted(0, selection, counts)
+    return sampler.stream(start.image)
 
 
-def _certificate(start: Start, counts: Counted) -> LiveCertificate:
-    draws = int(counts.counts[0].sum())
-    most = counts.counts.amax(0).tolist()
-    chosen = int(counts.selection.flatten().argmax()) % counts.selection.shape[-1]
+def _certificate(start: Start, counts: Counts) -> LiveCertificate:
+    draws = int(counts.estimation[0].sum())
+    most = counts.estimation.max(0).tolist()
+    chosen = int(counts.selection.argmax()) % counts.selection.shape[-1]
     if not draws:
         return LiveCertificate(draws, most, chosen, label=None, radius=0.0, p_lower=0.0)
     certificate = _from_counts(start, counts)
     label = int(certificate.labels[0])
+    assert certificate.p_lower is not None
     return LiveCertificate(
         draws=draws,
         counts=most,
@@ -219,12 +199,12 @@ def _certificate(start: Start, counts: Counted) -> LiveCertificate:
     )
 
 
-def _from_counts(start: Start, counts: Counted) -> Certificates:
-    noise, alpha, bound, size = start.run.noise, start.run.alpha, Sequential(start.n), start.image.numel()
+def _from_counts(start: Start, counts: Counts) -> Certificates:
+    how: dict[str, Any] = {"bound": Sequential(start.n), "size": start.image.numel()}
+    noise, alpha = start.run.noise, start.run.alpha
     if not start.is_by_member:
-        return from_counts(counts.selection, counts.counts, noise, alpha, bound=bound, size=size)
-    by_member = counts.selection[:, None], counts.counts[:, None]
-    return after_smoothing(*by_member, noise, alpha, sequential=bound, size=size)
+        return certificates_from_counts(counts.selection, counts.estimation, noise, alpha, **how)
+    return eas_from_counts(counts.selection[None], counts.estimation[None], noise, alpha, **how)
 
 
 def _share(start: Start) -> float:

@@ -14,13 +14,11 @@ from torch import nn
 from shieldwall.data import datasets
 from shieldwall.data.splits import Dataset, Split, TensorSplit
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles.votes import Vote, named, standard
+from shieldwall.ensembles.votes import Vote, default_votes, vote_by_name
 from shieldwall.errors import UserError
-from shieldwall.models.members import inference
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.run import Run
-from shieldwall.smoothing.batch_size import default_batch_size
-from shieldwall.smoothing.classify import by_votes
+from shieldwall.smoothing.inference import Labeler, default_batch_size
 from shieldwall.stages.common import load_members, noise_of
 from shieldwall.vocabulary import EAS
 
@@ -119,9 +117,11 @@ def _served_run(run: Run, family: str, dataset: Dataset, device: torch.device) -
 
 
 def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
-    *members, weighted, max_margin = standard(num_members)
+    *members, weighted, max_margin = default_votes(num_members)
     ensembles = {"we": [weighted], "mme": [max_margin], EAS: members} if num_members > 1 else {}
-    by_method = {f"we-{method}": named("we", num_members, weights) for method, weights in tuned.items()}
+    by_method = {
+        f"we-{method}": vote_by_name("we", num_members, weights) for method, weights in tuned.items()
+    }
     return {
         **ensembles,
         **{vote.name: [vote] for vote in members},
@@ -133,15 +133,14 @@ def _batch_size(
     members: Sequence[nn.Module], votes: Sequence[Vote], shape: tuple[int, int, int], device: torch.device
 ) -> int:
     """The largest doubling of the smallest batch that is still quick."""
-    classify = by_votes(members, votes)
+    classify = Labeler(members, votes, device)
     largest = default_batch_size(device, shape, draws=100_000)
     size = min(SMALLEST_BATCH, largest)
-    with inference(members):
-        classify(torch.zeros((size, *shape), device=device))
-        while 2 * size <= largest:
-            began = time.perf_counter()
-            classify(torch.zeros((2 * size, *shape), device=device))[0].cpu()
-            if time.perf_counter() - began > BATCH_SECONDS:
-                break
-            size *= 2
+    classify(torch.zeros((size, *shape), device=device))
+    while 2 * size <= largest:
+        began = time.perf_counter()
+        classify(torch.zeros((2 * size, *shape), device=device))[0].cpu()
+        if time.perf_counter() - began > BATCH_SECONDS:
+            break
+        size *= 2
     return size

@@ -1,12 +1,15 @@
 """members -> certificates: every vote at every wanted test input, in one pass that can be interrupted."""
 
+import json
 import math
+import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,161 +21,157 @@ from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import datasets
 from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
-from shieldwall.distributed import ProcessGroup
-from shieldwall.ensembles.votes import Vote, named, standard
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.ensembles.votes import VoteSet, vote_set
+from shieldwall.errors import UserError, check_int
+from shieldwall.files import write_atomic
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
-from shieldwall.results.certificate_file import CertificateWriter
+from shieldwall.results.certificate_file import (
+    CertificateWriter,
+    read_lines,
+    read_settings,
+    refuse_other_settings,
+)
 from shieldwall.results.run import Run
-from shieldwall.smoothing.build import engine_for
-from shieldwall.smoothing.engine import Counted
 from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.sampler import Sampler
 from shieldwall.stages.common import QUIET, load_members, noise_of
-from shieldwall.stages.shares import counted
-from shieldwall.vocabulary import EAS
+from shieldwall.stages.shards import Shard, merge_run, remaining, shards_folder
 
-PATIENCE = timedelta(days=1)
-"""How long a process waits for the others: one input may take hours where another takes seconds."""
+IN_PROGRESS = "the inputs in progress"
+_POLL_SECONDS = 0.2
 
 
 def certify_run(
     path: Path | str,
     *,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     device: str | None = None,
     seed: int | None = None,
     to: str = "certificates",
     batch_size: int | None = None,
     votes: Sequence[str] | None = None,
-    bound: str = "one-sided",
-    radii: Sequence[float] | None = None,
-    tolerance: float | None = None,
-    norm: str | None = None,
-    precision: str = "float32",
-    exact_noise: bool = False,
-    compile: bool = False,
+    compile: bool | None = None,
+    shard: str | None = None,
+    jobs: int = 1,
     console: Console = QUIET,
     **changes: Any,
 ) -> Run:
     """Certify the recipe's test inputs into the run folder, or go on where it stopped.
 
-    `changes` replace fields of the recipe's certification where they are not None: n0, n, alpha,
-    every, limit. `seed` names the draws; by default the recipe's. The other options are those of
-    `shieldwall.certify`; `votes` are names of votes or `eas`; `exact_noise` draws integers
-    (docs/certification.md).
+    `changes` replace fields of the recipe's certification where they are not None. `seed` names the draws; by
+    default the recipe's. `votes` are names of votes, by default all. A folder that goes on is compiled, with
+    batches of that size and on a CPU with as many threads, as it was begun with.
 
-    Started by torchrun, each process certifies its share of the inputs and the first one writes them all.
+    `shard` certifies one part of the inputs (`stages/shards.py`); `jobs` does all parts by as many processes
+    of this machine, of one thread each, and merges them.
     """
     if Path(to).name != to or to in ("", ".."):
         raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
     if batch_size is not None and batch_size < 1:
         raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
-    world = ProcessGroup.from_environment()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError("certify is not for torchrun; use --jobs N on one machine, --shard K/N on several")
+    check_int("--jobs", jobs)
+    if jobs < 1 or (jobs > 1 and shard is not None):
+        raise UserError(f"--jobs takes a number of processes from 1, without --shard; given: {jobs}")
     run = Run(path)
-    recipe = run.recipe
-    which = replace(
-        recipe.certification, **{key: value for key, value in changes.items() if value is not None}
-    )
-    where = resolve_device(world.device_name(device))
-    dataset = datasets.load(recipe.data, data_dir)
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if "radii" in changes:
+        changes["radii"] = tuple(changes["radii"])
+    which = replace(run.recipe.certification, **changes)
+    if jobs > 1:
+        options = {
+            "path": str(run.path), "data_dir": None if data_dir is None else str(data_dir), "device": device,
+            "seed": seed, "to": to, "batch_size": batch_size, "votes": votes, "compile": compile, **changes,
+        }  # fmt: skip
+        return _certify_by_processes(run, options, which, jobs, console)
+    part = None if shard is None else Shard.parse(shard)
+    certificates = run.path / to
+    folder = certificates if part is None else part.folder(certificates)
+    stored = _stored_settings(folder) or _stored_settings(certificates)
+    where = resolve_device(device)
+    dataset = datasets.load(run.recipe.data, data_dir if data_dir is None else Path(data_dir))
     members = load_members(run, dataset, where)
     tuned = run.tuned_weights()
-    every_vote = standard(len(members)) + [
-        Vote(f"we-{method}", named("we", len(members), weights).scores) for method, weights in tuned.items()
-    ]
-    wanted_votes, counted_votes = chosen_votes(votes, every_vote, len(members))
+    chosen = vote_set(votes or None, len(members), tuned)
     plan = Plan(
-        noise_of(recipe, exact=exact_noise), math.prod(dataset.shape),
-        n0=which.n0, n=which.n, alpha=which.alpha, seed=recipe.seed if seed is None else seed,
-        bound=bound, radii=radii, tolerance=tolerance, norm=norm, precision=precision,
+        noise_of(run.recipe, exact=which.exact_noise), math.prod(dataset.shape), which,
+        run.recipe.seed if seed is None else seed,
     )  # fmt: skip
-    engine = engine_for(
-        members, counted_votes, plan.noise, plan.n0, plan.stopping,
-        shape=dataset.shape, device=where, seed=plan.seed, batch_size=batch_size,
-        precision=precision, compile=compile,
-    )  # fmt: skip
-    settings = {
-        "data": recipe.data, "data_sha256": dataset.test.digest(), "every": which.every, **plan.settings(),
-        **({"compiled": True} if compile else {}), **({"votes": wanted_votes} if votes else {}),
-        "weights": run.weights_digest(),
-        **({"tuned": tuned} if tuned else {}),
-    }  # fmt: skip
     wanted = wanted_inputs(which, len(dataset.test))
-    work = partial(counted, engine, partial(one_image, dataset.test, plan.noise))
     one_image(dataset.test, plan.noise, wanted[0])
-    with (
-        world.connected(torch.device("cpu"), patience=PATIENCE),
-        defer_interrupt(console, "the inputs in progress") as should_stop,
-    ):
-        if not world.is_main:
-            console.quiet = True  # for the caller too: what is said is said once
-            for _ in work(*world.broadcast(([], 0)), world, should_stop):
-                pass
-            return run
-        with run.lock(), CertificateWriter(run.path / to, wanted_votes, settings) as folder:
-            left, done = world.broadcast((remaining(folder.done, wanted), len(folder.done)))
+    is_compiled = bool(stored.get("compiled", False)) if compile is None else compile
+    with _threads(stored.get("threads") if where.type == "cpu" else None):
+        sampler = Sampler.of_plan(
+            members, chosen, plan, shape=dataset.shape, device=where, compile=is_compiled,
+            batch_size=stored.get("batch_size") if batch_size is None else batch_size,
+        )  # fmt: skip
+        settings = {
+            "data": run.recipe.data, "data_sha256": dataset.test.digest(), "every": which.every,
+            **plan.settings(), "compiled": is_compiled, "batch_size": sampler.batch_size,
+            **({"threads": torch.get_num_threads()} if where.type == "cpu" else {}),
+            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": run.weights_digest(),
+            **({"tuned": tuned} if tuned else {}),
+        }  # fmt: skip
+        mine: Sequence[int] = wanted
+        if part is not None:
+            refuse_other_settings(certificates, settings)
+            already = read_lines(certificates, chosen.reported)
+            mine = [index for index in part.part(wanted) if index not in already]
+            settings = part.settings(settings, wanted)
+        with (
+            defer_interrupt(console, IN_PROGRESS) as should_stop,
+            run.lock() if part is None else part.lock(certificates),
+            CertificateWriter(folder, chosen.reported, settings) as writer,
+        ):
+            described = {**environment.describe(where), "processes": 1}
+            if part is not None:
+                write_atomic(folder / "environment.json", json.dumps(described).encode())
+            left = remaining(writer.done, mine, folder)
             if not left:
-                message = f"{folder.path}: all {len(wanted)} inputs are certified already"
-                console.print(message, highlight=False, markup=False, soft_wrap=True)
+                _say_all_done(console, folder, len(mine))
                 return run
-            run.note_environment("certify", {**environment.describe(where), "processes": world.size})
-            with closing(work(left, done, world, should_stop)) as counts:
-                _write(counts, folder, plan, counted_votes, wanted_votes, dataset.test, len(wanted), console)
+            if part is None:
+                run.note_environment("certify", described)
+            source = _until(should_stop, dataset.test, plan.noise, left)
+            with closing(sampler.counts(source, wanted.index(left[0]))) as counts:  # type: ignore[type-var]
+                _write(counts, writer, plan, chosen, dataset.test, len(mine), console)
     return run
 
 
 def _write(
-    found: Iterable[Counted],
-    folder: CertificateWriter,
+    all_counts: Iterator[Any],
+    writer: CertificateWriter,
     plan: Plan,
-    counted_votes: Sequence[Vote],
-    wanted_votes: Sequence[str],
+    votes: VoteSet,
     inputs: Split,
     total: int,
     console: Console,
 ) -> None:
     """Certificates from counts, into the folder as they come, with progress on the console."""
     began = last = time.perf_counter()
-    title = f"certifying {total} inputs, {len(counted_votes)} vote{'s' * (len(counted_votes) > 1)}"
-    members = [k for k, vote in enumerate(counted_votes) if vote.name.startswith("member-")]
+    title = f"certifying {total} inputs, {len(votes.counted)} vote{'s' * (len(votes.counted) > 1)}"
     draws = 0
-    with progress_bar(console, title, total, len(folder.done)) as show:
-        for done, one in enumerate(found, start=1):
-            certificates = plan.certificates(one.index, one.selection, one.counts)
-            by_vote: dict[str, Any] = {
-                vote.name: certificates[k : k + 1] for k, vote in enumerate(counted_votes)
-            }
-            if EAS in wanted_votes:
-                by_vote[EAS] = plan.after_smoothing(one.selection[members], one.counts[members])
+    before = len(writer.done)
+    with progress_bar(console, title, total, before) as show:
+        for done, counts in enumerate(all_counts, start=1):
+            certificates = plan.certificates(counts, votes)
             now = time.perf_counter()
-            folder.append(one.index, int(inputs.labels[one.index]), by_vote, now - last)
+            writer.append(counts.index, int(inputs.labels[counts.index]), certificates, now - last)
             last = now
-            draws += int(one.counts[0].sum())
+            draws += int(counts.estimation[0].sum())
             note = f"{done / (now - began):.3g} inputs/s"
-            if plan.is_sequential:
-                note += f", {1 - draws / (done * plan.n):.0%} of the draws saved"
-            show(len(folder.done) + done, note)
-
-
-def chosen_votes(
-    asked: Sequence[str] | None, every_vote: Sequence[Vote], members: int
-) -> tuple[list[str], list[Vote]]:
-    """The names of those asked for, by default of all, and what is counted for them."""
-    names = [*(vote.name for vote in every_vote), *([EAS] if members > 1 else [])]
-    wanted = list(dict.fromkeys(asked)) if asked else names
-    for name in wanted:
-        if name not in names:
-            raise unknown_name("vote", name, names)
-    of_after_smoothing = every_vote[:members] if EAS in wanted else []
-    return wanted, [vote for vote in every_vote if vote.name in wanted or vote in of_after_smoothing]
+            if plan.certification.radii:
+                note += f", {1 - draws / (done * plan.certification.n):.0%} of the draws saved"
+            show(before + done, note)
 
 
 def one_image(inputs: Split, noise: Noise, index: int) -> Tensor:
     """The image, which must be one that the noise is meant for."""
     images = inputs.images([index])
-    noise.check(images)
+    noise.validate(images)
     return images[0]
 
 
@@ -181,11 +180,118 @@ def wanted_inputs(which: Certification, available: int) -> range:
     return range(0, available, which.every)[: which.limit]
 
 
-def remaining(done: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """What is wanted and not done; done inputs must be the first ones, so that the files read in order."""
-    common = min(len(done), len(wanted))
-    if list(done[:common]) != list(wanted[:common]):
-        raise UserError(
-            "the folder holds certificates of other inputs; write these to another one with --to NAME"
-        )
-    return list(wanted[common:])
+def _until(
+    should_stop: Callable[[], bool], inputs: Split, noise: Noise, indices: Sequence[int]
+) -> Iterator[tuple[int, Tensor]]:
+    for index in indices:
+        if should_stop():
+            return
+        yield index, one_image(inputs, noise, index)
+
+
+def _stored_settings(folder: Path) -> dict[str, Any]:
+    path = folder / "settings.yaml"
+    return read_settings(path) if path.is_file() else {}
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """As many threads as the folder was begun with: kernels round by how they share the work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if number is None else number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _say_all_done(console: Console, folder: Path, total: int) -> None:
+    message = f"{folder}: all {total} inputs are certified already"
+    console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+def _certify_by_processes(
+    run: Run, options: Mapping[str, Any], which: Certification, jobs: int, console: Console
+) -> Run:
+    """Certify as many shards at once on this machine, and merge them."""
+    command = [sys.executable, "-c", "from shieldwall.stages.certify import work_on_shard; work_on_shard()"]
+    # A process has one thread, unless the folder was begun with more.
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    certificates = run.path / str(options["to"])
+    dataset = datasets.load(
+        run.recipe.data, None if options["data_dir"] is None else Path(options["data_dir"])
+    )
+    wanted = wanted_inputs(which, len(dataset.test))
+    with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
+        workers = [
+            subprocess.Popen(
+                [*command, json.dumps({**options, "shard": f"{number + 1}/{jobs}"})],
+                env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                start_new_session=True,
+            )
+            for number in range(jobs)
+        ]  # fmt: skip
+        try:
+            _wait_for(workers, certificates, len(wanted), console, should_stop)
+        finally:
+            for worker in workers:
+                if worker.poll() is None:
+                    worker.kill()
+                worker.communicate()
+    merge_run(run.path, to=str(options["to"]), console=QUIET)
+    return run
+
+
+def _wait_for(
+    workers: Sequence["subprocess.Popen[str]"],
+    certificates: Path,
+    total: int,
+    console: Console,
+    should_stop: Callable[[], bool],
+) -> None:
+    """Until all processes have ended; if one fails, and on Ctrl-C, after their inputs in progress."""
+    began = time.perf_counter()
+    before = _done_inputs(certificates)
+    title = f"certifying {total} inputs by {len(workers)} processes"
+    asked = False
+    with progress_bar(console, title, total, before) as show:
+        while any(worker.poll() is None for worker in workers):
+            failed = any(worker.poll() not in (None, 0) for worker in workers)
+            if (should_stop() or failed) and not asked:
+                asked = True
+                for worker in workers:
+                    if worker.poll() is None:
+                        worker.send_signal(signal.SIGINT)
+            time.sleep(_POLL_SECONDS)
+            done = _done_inputs(certificates)
+            if before < done < total:
+                show(done, f"{(done - before) / (time.perf_counter() - began):.3g} inputs/s")
+        if should_stop():
+            return
+        for worker in workers:
+            if worker.returncode:
+                message = worker.communicate()[1].strip().rpartition("\n")[2]
+                raise UserError(
+                    message.removeprefix("error: ")
+                    or f"a process ended with code {worker.returncode}; run the same command to resume"
+                )
+        show(total, f"{(total - before) / (time.perf_counter() - began):.3g} inputs/s")
+
+
+def _done_inputs(certificates: Path) -> int:
+    """How many inputs are certified, by one process or in shards."""
+    files: dict[Path, Path] = {}
+    for folder in (certificates, *shards_folder(certificates).glob("*-of-*")):
+        for file in sorted(folder.glob("*.tsv"))[:1]:
+            files[folder] = file
+    return sum(max(0, file.read_bytes().count(b"\n") - 1) for file in files.values())
+
+
+def work_on_shard() -> None:
+    """What a process of `jobs` does: its options come as JSON."""
+    try:
+        certify_run(**json.loads(sys.argv[1]))
+    except UserError as error:
+        sys.exit(f"error: {' '.join(str(error).split())}")
+    except KeyboardInterrupt:
+        sys.exit(130)

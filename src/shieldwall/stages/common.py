@@ -6,12 +6,13 @@ from torch import nn
 
 from shieldwall.data.splits import Dataset, Split
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
-from shieldwall.ensembles.votes import standard_names
+from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
-from shieldwall.noise.distributions import Noise, noise_by_name
+from shieldwall.noise.distributions import Noise
 from shieldwall.noise.exact import ExactGaussian
+from shieldwall.noise.registry import noise_by_name
 from shieldwall.recipes import Recipe
 from shieldwall.results.run import Run
 from shieldwall.vocabulary import MME, WE
@@ -45,18 +46,18 @@ def trained_members(
 
 def training_part(recipe: Recipe, dataset: Dataset) -> Split:
     """The training images that the members may see."""
-    if not recipe.hold_out:
+    if not recipe.holdout_every:
         return dataset.train
-    return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.hold_out])
+    return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.holdout_every])
 
 
 def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
     """The training images that no member has seen."""
-    if not recipe.hold_out:
+    if not recipe.holdout_every:
         raise UserError(
-            "the run kept no images from training to tune weights on; train one with --set hold_out=10"
+            "the run kept no images from training to tune weights on; train one with --set holdout_every=10"
         )
-    return dataset.train.subset(range(0, len(dataset.train), recipe.hold_out))
+    return dataset.train.subset(range(0, len(dataset.train), recipe.holdout_every))
 
 
 def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
@@ -65,7 +66,7 @@ def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
         return WeightedEnsemble(members)
     if vote == MME:
         return MaxMarginEnsemble(members)
-    names = standard_names(len(members))
+    names = default_vote_names(len(members))
     if vote not in names:
         raise unknown_name("vote", vote, names)
     return members[names.index(vote)]

@@ -19,14 +19,14 @@ from shieldwall.data import datasets
 from shieldwall.data.splits import Dataset
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
-from shieldwall.ensembles.votes import standard
+from shieldwall.ensembles.votes import default_vote_names, vote_set
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
 from shieldwall.results.run import Run
-from shieldwall.smoothing.build import engine_for
 from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.sampler import Sampler
 from shieldwall.stages.certify import one_image
 from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.theory.diagnosis import AtInput, Diagnosis, diagnose_input
@@ -115,14 +115,13 @@ def _open(
     radius = noise.sigma if r is None else r
     if not (math.isfinite(radius) and radius > 0):
         raise UserError(f"the radius must be a positive number; given: {radius}")
-    certification = recipe.certification
+    certification = replace(
+        recipe.certification, n=min(recipe.certification.n, DEFAULT_MAX_N) if n is None else n,
+        bound="one-sided", radii=(), norm=None, precision="float32", exact_noise=False,
+    )  # fmt: skip
     chosen_device = resolve_device(device)
     dataset = datasets.load(recipe.data, data_dir)
-    plan = Plan(
-        noise, math.prod(dataset.shape), n0=certification.n0,
-        n=min(certification.n, DEFAULT_MAX_N) if n is None else n,
-        alpha=certification.alpha, seed=recipe.seed if seed is None else seed,
-    )  # fmt: skip
+    plan = Plan(noise, math.prod(dataset.shape), certification, recipe.seed if seed is None else seed)
     members = load_members(run, dataset, chosen_device)
     return _Opened(run, dataset, members, noise, chosen_device, radius, draws, plan)
 
@@ -137,21 +136,20 @@ def _wanted_inputs(opened: _Opened, every: int | None, limit: int | None) -> lis
 
 
 def _diagnose_inputs(opened: _Opened, wanted: Sequence[int], console: Console) -> Iterator[AtInput]:
-    votes = standard(len(opened.members))
-    engine = engine_for(
-        opened.members, votes, opened.noise, opened.plan.n0, opened.plan.stopping,
-        shape=opened.dataset.shape, device=opened.device, seed=opened.plan.seed,
-    )  # fmt: skip
+    votes = vote_set(default_vote_names(len(opened.members)), len(opened.members))
+    sampler = Sampler.of_plan(
+        opened.members, votes, opened.plan, shape=opened.dataset.shape, device=opened.device
+    )
     began = time.perf_counter()
-    all_counts = engine.counts((index, opened.image(index)) for index in wanted)
+    all_counts = sampler.counts((index, opened.image(index)) for index in wanted)
     with progress_bar(console, f"diagnosing at {len(wanted)} inputs", len(wanted)) as show:
         for done, counts in enumerate(all_counts, start=1):
-            certificates = opened.plan.certificates(counts.index, counts.selection, counts.counts)
+            certificates = opened.plan.certificates(counts, votes)
             yield diagnose_input(
                 opened.members, opened.image(counts.index).to(opened.device),
                 int(opened.dataset.test.labels[counts.index]), opened.noise,
                 r=opened.r, draws=opened.draws, seed=opened.plan.seed, index=counts.index,
-                predicted={vote.name: int(certificates.labels[k]) for k, vote in enumerate(votes)},
-                radii={vote.name: float(certificates.radii[k]) for k, vote in enumerate(votes)},
+                predicted={vote: int(made.labels[0]) for vote, made in certificates.items()},
+                radii={vote: float(made.radii[0]) for vote, made in certificates.items()},
             )  # fmt: skip
             show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")

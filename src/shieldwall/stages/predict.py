@@ -13,7 +13,7 @@ from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
 from shieldwall.results.run import Run
-from shieldwall.smoothing.prediction import Predictions, predict
+from shieldwall.smoothing.certify import Predictions, predict
 from shieldwall.stages.common import classifier_of, noise_of, trained_members
 from shieldwall.vocabulary import ABSTAIN
 
@@ -82,7 +82,7 @@ def _answer(
     predictions: Predictions, k: int, source: str, truth: str | None, classes: Sequence[str]
 ) -> Answer:
     label, counts = int(predictions.labels[k]), predictions.counts[k]
-    leading = counts.argsort(descending=True, stable=True)[:3].tolist()
+    leading = (-counts).argsort(kind="stable")[:3].tolist()
     return Answer(
         source=source,
         label=None if label == ABSTAIN else classes[label],

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shieldwall.ensembles.ensemble import confidences
-from shieldwall.ensembles.votes import standard
+from shieldwall.ensembles.votes import default_votes
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.smoothing.confidences import noisy_confidences
@@ -157,7 +157,7 @@ def diagnose_input(
         },
         pairs={pair: pair_wins(drawn[[i, j]], truth) for pair, (i, j) in pairs.items()},
         proxies=proxies(drawn.numpy(), truth),
-        answers={vote.name: int(vote(without_noise)) for vote in standard(len(members))},
+        answers={vote.name: int(vote(without_noise)) for vote in default_votes(len(members))},
         predicted=predicted,
         radii=radii,
     )

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from shieldwall.ensembles.votes import standard_names
+from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.theory.conditions import Conditions, max_margin_conditions, weighted_conditions
 from shieldwall.theory.first_order import (
     FirstOrder,
@@ -53,7 +53,7 @@ class VoteIndicator:
 def plain_indicators(plain: FirstOrder, r: float) -> dict[str, VoteIndicator]:
     """Every member, WE and MME at the one input of `first_order`; MME has an ERI of two members only."""
     members = len(plain.margins)
-    names = standard_names(members)
+    names = default_vote_names(members)
     indicators = {
         name: _strongest_rival(
             weighted_conditions(plain.margins, plain.gradients, weights, beta=0.0), plain.rivals, r
@@ -70,7 +70,7 @@ def soft_indicators(soft: FirstOrder, r: float, sigma: float) -> dict[str, VoteI
     """The same at the one input of `smoothed_first_order`, with radii and standard errors."""
     betas = smoothness_bound(sigma), sharp_smoothness_bound(sigma)
     members = soft.margins.shape[1]
-    names = standard_names(members)
+    names = default_vote_names(members)
     indicators = {
         name: _estimated(partial(weighted_estimate, weights=weights), soft, r, betas)
         for name, weights in zip(names, _weights(members), strict=False)

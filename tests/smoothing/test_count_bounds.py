@@ -7,16 +7,15 @@ import pytest
 from scipy.stats import multinomial
 
 from shieldwall import UserError
-from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper, randomized_lower
+from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 from shieldwall.smoothing.betting import sequence_lower
-from shieldwall.smoothing.confidence import (
+from shieldwall.smoothing.count_bounds import (
     Bound,
     OneSided,
-    Randomized,
     Sequential,
     TwoSided,
-    named,
-    successes_of,
+    count_of_class,
+    parse_bound,
 )
 
 
@@ -77,22 +76,6 @@ def test_two_sided_bounds_every_other_class() -> None:
     assert (p_upper < 1 - p_lower).any()
 
 
-def test_randomized_takes_one_u_per_input_or_one_for_all() -> None:
-    counts = np.array([[80, 20], [80, 20], [100, 0]])
-    chosen = np.zeros(3, dtype=np.int64)
-    u = np.array([0.1, 0.9, 0.5])
-    p_lower, p_upper = Randomized(u)(chosen, counts, 0.01)
-    assert p_lower.tolist() == randomized_lower(counts[:, 0], 100, 0.01, u).tolist()
-    assert p_upper.tolist() == (1 - p_lower).tolist()
-    same, _ = Randomized(np.array([0.9]))(chosen, counts, 0.01)
-    assert same[1] == p_lower[1]
-    with pytest.raises(UserError, match="3 inputs need 3 numbers u, or one; given: 2"):
-        Randomized(u[:2])(chosen, counts, 0.01)
-    for bad in ([], [-0.1], [1.5], [float("nan")]):
-        with pytest.raises(UserError, match="u must be numbers in"):
-            Randomized(np.array(bad))
-
-
 def test_sequential_is_the_sequence_before_n_and_clopper_pearson_at_n() -> None:
     counts = np.array([[30, 10], [70, 30], [0, 100], [5, 0]])
     p_lower, p_upper = Sequential(100)(np.zeros(4, dtype=np.int64), counts, 0.05)
@@ -118,10 +101,10 @@ def test_sequential_looked_at_after_every_draw_fails_with_probability_alpha_at_m
     assert caught <= alpha
 
 
-def test_successes_of_any_leading_shape() -> None:
+def test_count_of_class_any_leading_shape() -> None:
     counts = np.arange(24).reshape(2, 3, 4)
     chosen = np.array([[0, 1, 2], [3, 0, 1]])
-    assert successes_of(chosen, counts).tolist() == [[0, 5, 10], [15, 16, 21]]
+    assert count_of_class(chosen, counts).tolist() == [[0, 5, 10], [15, 16, 21]]
 
 
 @pytest.mark.parametrize(
@@ -129,23 +112,17 @@ def test_successes_of_any_leading_shape() -> None:
     [
         "one-sided",
         "two-sided",
-        "randomized(0.7312)",
-        "randomized(0.1,0.30000000000000004)",
         "sequential(100000)",
     ],
 )
 def test_names_come_back(text: str) -> None:
-    assert str(named(text)) == text
-
-
-def test_equal_u_are_recorded_once() -> None:
-    assert str(Randomized(np.full(7, 0.7312))) == "randomized(0.7312)"
+    assert str(parse_bound(text)) == text
 
 
 @pytest.mark.parametrize(
-    "text", ["three-sided", "", "one-sided(3)", "sequential", "sequential(x)", "randomized(2)"]
+    "text", ["three-sided", "", "one-sided(3)", "sequential", "sequential(x)", "randomized(0.5)"]
 )
 def test_names_that_are_none(text: str) -> None:
     with pytest.raises(UserError) as raised:
-        named(text)
+        parse_bound(text)
     assert "\n" not in str(raised.value)

@@ -35,72 +35,75 @@ several classes.
 """
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from shieldwall import binomial
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.smoothing.ball import Ball
-from shieldwall.smoothing.certificates import Certificates, certified
-from shieldwall.smoothing.confidence import Sequential
-from shieldwall.smoothing.counts import whole_counts
+from shieldwall.noise.registry import parse_noise
+from shieldwall.results.certificates import Certificates
+from shieldwall.smoothing.certificates import Ints, validate_counts
+from shieldwall.smoothing.count_bounds import Bound, OneSided, Sequential, TwoSided, parse_bound
+from shieldwall.smoothing.radius import Ball
+from shieldwall.vocabulary import ABSTAIN
 
 Floats = NDArray[np.float64]
+PREFIX = "after-smoothing"
+"""What the bound of these certificates begins with in a file, before `-two-sided` or `-sequential(N)`."""
 
 
-def after_smoothing(
-    selection: Tensor,
-    counts: Tensor,
-    noise: Noise,
+def eas_from_counts(
+    selection_counts: ArrayLike | Tensor,
+    counts: ArrayLike | Tensor,
+    noise: Noise | str,
     alpha: float,
     *,
-    two_sided: bool = False,
-    sequential: Sequential | None = None,
+    bound: Bound | str = "one-sided",
     norm: str | None = None,
     size: int | None = None,
     precision: str = "float32",
+    seed: int | None = None,
 ) -> Certificates:
-    """Certificates of EAS from the counts of the votes member-1 to member-N, (N, M, K) each.
+    """Certificates of EAS from its members' counts, (M, N, K) each.
 
-    The counts must come from a number of draws that was fixed beforehand, unless `sequential` is the bound
-    of the rule that stopped them. The other options are those of `from_counts`. In the certificates, counts
-    are (M, N, K); p_lower bounds A, and p_upper B.
+    The options are those of `certificates_from_counts`; a bound may also be given as these certificates
+    record it, such as after-smoothing-sequential(1000). p_lower bounds A, and p_upper B.
     """
     binomial.check_alpha(alpha)
-    selection, counts = whole_counts("selection", selection), whole_counts("counts", counts)
-    _check_counts(selection, counts)
-    if two_sided and sequential:
-        raise UserError("the two-sided bounds of ensemble-after-smoothing need a fixed number of draws")
-    ball = Ball.of(noise, norm, size)
-    by_input, selected_by_input = counts.transpose(0, 1), selection.transpose(0, 1)
-    chosen = _surest_class(selected_by_input)
-    p_bounds = _bounds(by_input.numpy(), chosen.numpy(), alpha, two_sided, sequential)
-    radii = torch.from_numpy(ball.radius(*p_bounds))
-    kind = "-two-sided" if two_sided else f"-{sequential}" if sequential else ""
-    bound = f"after-smoothing{kind}"
-    return certified(chosen, p_bounds, radii, selected_by_input, by_input, ball, alpha, bound, precision)
+    selection = validate_counts("selection_counts", selection_counts)
+    estimation = validate_counts("counts", counts)
+    _check_counts(selection, estimation)
+    ball = Ball.of(parse_noise(noise) if isinstance(noise, str) else noise, norm, size)
+    bound = (
+        parse_bound(bound.removeprefix(PREFIX).removeprefix("-") or "one-sided")
+        if isinstance(bound, str)
+        else bound
+    )
+    chosen = _surest_class(selection)
+    p_lower, p_upper = _bounds(estimation, chosen, alpha, bound)
+    radii = ball.radius(p_lower, p_upper)
+    return Certificates(
+        labels=np.where(radii > 0, chosen, ABSTAIN), radii=radii, p_lower=p_lower, p_upper=p_upper,
+        counts=estimation, selection_counts=selection, alpha=alpha,
+        bound=PREFIX if isinstance(bound, OneSided) else f"{PREFIX}-{bound}",
+        noise=str(ball.noise), norm=ball.norm, precision=precision, seed=seed,
+    )  # fmt: skip
 
 
-def _surest_class(selection: Tensor) -> Tensor:
+def _surest_class(selection: Ints) -> Ints:
     """The class with the highest count of all members, the lowest member's on a tie.  (M, N, K) -> (M,)"""
-    return selection.flatten(1).argmax(-1) % selection.shape[-1]
+    return np.asarray(selection.reshape(len(selection), -1).argmax(-1) % selection.shape[-1])
 
 
-def _bounds(
-    counts: NDArray[np.int64],
-    chosen: NDArray[np.int64],
-    alpha: float,
-    two_sided: bool,
-    sequential: Sequential | None,
-) -> tuple[Floats, Floats]:
+def _bounds(counts: Ints, chosen: Ints, alpha: float, bound: Bound) -> tuple[Floats, Floats]:
     """p_lower and p_upper, (M,) each, from counts (M, N, K)."""
     num_members, num_classes = counts.shape[1:]
     n = counts.sum(-1)
     wins = np.take_along_axis(counts, chosen[:, None, None], axis=-1)[..., 0]
+    two_sided = isinstance(bound, TwoSided)
     alpha_lower = alpha / (2 * num_members if two_sided else num_members)
-    lower_bound = sequential.lower if sequential else binomial.clopper_pearson_lower
+    lower_bound = bound.lower if isinstance(bound, Sequential) else binomial.clopper_pearson_lower
     lower = lower_bound(wins, n, alpha_lower)
     upper = 1.0 - lower
     if two_sided:
@@ -110,15 +113,17 @@ def _bounds(
     return lower.max(-1), upper.max(-1)
 
 
-def _check_counts(selection: Tensor, counts: Tensor) -> None:
-    if counts.ndim != 3 or not len(counts) or selection.shape != counts.shape:
+def _check_counts(selection: Ints, counts: Ints) -> None:
+    if counts.ndim != 3 or not counts.shape[1] or selection.shape != counts.shape:
         raise UserError(
-            "ensemble-after-smoothing takes every member's counts (N, M, K) of the choice and of the bounds; "
-            f"given: {tuple(selection.shape)} and {tuple(counts.shape)}"
+            "ensemble-after-smoothing takes every member's counts (M, N, K) of the choice and of the bounds; "
+            f"given: {selection.shape} and {counts.shape}"
         )
-    for name, given in (("choice", selection), ("bounds", counts)):
-        draws = given.sum(-1)
-        unequal = ((draws != draws[0]) | (draws < 1)).any(0)
-        if bool(unequal.any()):
-            found = draws[:, unequal][:, 0].tolist()
-            raise UserError(f"members must be counted on the same draws; for the {name} they have {found}")
+    for name, by_member in (("choice", selection), ("bounds", counts)):
+        draws = by_member.sum(-1)
+        unequal = ((draws != draws[:, :1]) | (draws < 1)).any(1)
+        if unequal.any():
+            raise UserError(
+                "members must be counted on the same draws; "
+                f"for the {name} they have {draws[unequal][0].tolist()}"
+            )

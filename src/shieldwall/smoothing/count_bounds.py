@@ -12,20 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper, randomized_lower
+from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.smoothing.betting import sequence_lower
 
-_RECORDED = "one-sided, two-sided, randomized(U), sequential(N)"
+_RECORDED = "one-sided, two-sided, sequential(N)"
 
 LAST_LOOK = 0.8
 """The share of alpha that a sequential certificate keeps for the last look."""
 
 Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
-def successes_of(chosen: Counts, counts: Counts) -> Counts:
+def count_of_class(chosen: Ints, counts: Ints) -> Ints:
     """How often the chosen classes (...,) won among the counts (..., K)."""
     return np.asarray(np.take_along_axis(counts, np.asarray(chosen)[..., None], -1)[..., 0])
 
@@ -34,12 +34,12 @@ class Bound(ABC):
     """From counts to bounds that hold together with probability at least 1 - alpha."""
 
     @abstractmethod
-    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
+    def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
         """p_lower (M,) and p_upper (M,) of the chosen classes (M,) from fresh counts (M, K)."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """What a certificate file records, which `named` reads."""
+        """What a certificate file records, which `parse_bound` reads."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class OneSided(Bound):
     p_A < p_lower, covers both bounds, because the probabilities of all classes sum to 1.
     """
 
-    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
-        p_lower = clopper_pearson_lower(successes_of(chosen, counts), counts.sum(-1), alpha)
+    def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
+        p_lower = clopper_pearson_lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
         return p_lower, 1.0 - p_lower
 
     def __str__(self) -> str:
@@ -68,46 +68,16 @@ class TwoSided(Bound):
     no smaller one. So no union bound over the classes is needed. 1 - p_lower covers the runner-up, too.
     """
 
-    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
+    def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
         trials = counts.sum(-1)
         others = np.array(counts)
         np.put_along_axis(others, np.asarray(chosen)[..., None], -1, -1)
-        p_lower = clopper_pearson_lower(successes_of(chosen, counts), trials, alpha / 2)
+        p_lower = clopper_pearson_lower(count_of_class(chosen, counts), trials, alpha / 2)
         p_upper = clopper_pearson_upper(others.max(-1), trials, alpha / 2)
         return p_lower, np.minimum(1.0 - p_lower, p_upper)
 
     def __str__(self) -> str:
         return "two-sided"
-
-
-@dataclass(frozen=True, eq=False)
-class Randomized(Bound):
-    """The exact randomized bound at alpha for class A, and 1 - p_lower for the rest.
-
-    Rests on: the number of draws is fixed beforehand; u is uniform on [0, 1], independent of the draws,
-    and fixed before they are looked at. Trying another u after seeing a bound voids it.
-    """
-
-    u: Floats
-    """(M,), or (1,) for all inputs the same: each keeps its own guarantee."""
-
-    def __post_init__(self) -> None:
-        u = np.asarray(self.u, dtype=np.float64)
-        if u.ndim != 1 or not len(u) or not ((u >= 0) & (u <= 1)).all():
-            raise UserError(f"u must be numbers in [0, 1], one per input or one for all; given: {self.u}")
-        object.__setattr__(self, "u", u)
-
-    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
-        if len(self.u) not in (1, len(counts)):
-            raise UserError(
-                f"{len(counts)} inputs need {len(counts)} numbers u, or one; given: {len(self.u)}"
-            )
-        p_lower = randomized_lower(successes_of(chosen, counts), counts.sum(-1), alpha, self.u)
-        return p_lower, 1.0 - p_lower
-
-    def __str__(self) -> str:
-        values = self.u[:1] if (self.u == self.u[0]).all() else self.u
-        return f"randomized({','.join(repr(float(u)) for u in values)})"
 
 
 @dataclass(frozen=True)
@@ -128,11 +98,11 @@ class Sequential(Bound):
         if self.n < 1:
             raise UserError(f"n, the most draws, must be at least 1; given: {self.n}")
 
-    def __call__(self, chosen: Counts, counts: Counts, alpha: float) -> tuple[Floats, Floats]:
-        p_lower = self.lower(successes_of(chosen, counts), counts.sum(-1), alpha)
+    def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
+        p_lower = self.lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
         return p_lower, 1.0 - p_lower
 
-    def lower(self, successes: Counts, trials: Counts, alpha: float) -> Floats:
+    def lower(self, successes: Ints, trials: Ints, alpha: float) -> Floats:
         """p_lower from the successes among the trials, any shapes that broadcast."""
         if (trials > self.n).any():
             raise UserError(f"the bound {self} was planned for {self.n} draws; given: {trials.max()}")
@@ -145,7 +115,7 @@ class Sequential(Bound):
         return f"sequential({self.n})"
 
 
-def named(text: str) -> Bound:
+def parse_bound(text: str) -> Bound:
     """The bound that a certificate file records as `text`."""
     name, _, argument = text.removesuffix(")").partition("(")
     try:
@@ -154,8 +124,6 @@ def named(text: str) -> Bound:
                 return OneSided()
             case "two-sided" if text == name:
                 return TwoSided()
-            case "randomized":
-                return Randomized(np.array([float(u) for u in argument.split(",")]))
             case "sequential":
                 return Sequential(int(argument))
     except ValueError as error:

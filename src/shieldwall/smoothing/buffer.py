@@ -1,0 +1,148 @@
+"""The noise of an input, and the batch that is filled, classified and counted again and again.
+
+    draw 0, 1, 2, ...  of input i under seed s   =   successive chunks from the generator (s, "draws", i)
+    noisy (B, *shape),  cells (B,)  ->  labels (V, B)  ->  counts[cell, vote, label] += 1
+
+The first n0 draws choose the class and those after it bound its probability, so the two samples are
+disjoint. The sizes of the chunks depend on the input's shape and the kind of device alone: how the
+sequence is cut into batches for the members, what other inputs share a batch, and where a run was
+interrupted change no draw. A cell is an input under way and whether the draw chooses its class or bounds it.
+Rows that hold no draw have a cell of their own, which nobody reads.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shieldwall import seeds
+from shieldwall.noise.distributions import Noise
+from shieldwall.smoothing.inference import Labeler
+
+FIRST_CHUNK = 2**14
+"""Random numbers in the first chunk, few enough to waste none on short runs; chunks double from there."""
+LARGEST_CHUNK = {"cpu": 2**18}
+"""Enough to keep the device busy, little enough for a CPU's cache."""
+LARGEST_CHUNK_ELSEWHERE = 2**22
+
+
+class NoiseStream:
+    """The sequence of noise draws for one input of the given shape."""
+
+    def __init__(
+        self, noise: Noise, shape: Sequence[int], device: torch.device, seed: int, index: int
+    ) -> None:
+        self._noise = noise
+        self._shape = tuple(shape)
+        self._generator = seeds.generator(device, seed, "draws", index)
+        self._chunk = FIRST_CHUNK
+        self._largest = LARGEST_CHUNK.get(device.type, LARGEST_CHUNK_ELSEWHERE)
+        self._rest = torch.empty(0, *shape, device=device)
+
+    def take(self, count: int) -> Iterator[Tensor]:
+        """The next `count` draws in pieces (some, *shape), which the caller may overwrite."""
+        while count:
+            if not len(self._rest):
+                draws = max(1, self._chunk // math.prod(self._shape))
+                self._rest = self._noise.sample((draws, *self._shape), self._generator)
+                self._chunk = min(2 * self._chunk, self._largest)
+            piece, self._rest = self._rest[:count], self._rest[count:]
+            count -= len(piece)
+            yield piece
+
+
+@dataclass
+class PendingInput:
+    """An input whose draws are under way."""
+
+    order: int
+    index: int
+    image: Tensor
+    slot: int
+    stream: NoiseStream
+    drawn: int = 0
+    looks_done: int = 0
+    is_due: bool = False
+    """Whether its draws are made up to the next look, which decides whether there will be more."""
+
+
+class CountSnapshot(NamedTuple):
+    """Counts on their way to the host, and the inputs to be looked at in them."""
+
+    counts: Tensor
+    """(2 (slots + 1), V, K + 1)"""
+    inputs: list[PendingInput]
+    arrived: torch.cuda.Event | None
+
+    def wait(self) -> None:
+        if self.arrived is not None:
+            self.arrived.synchronize()
+
+
+class DrawBuffer:
+    """The one batch that is filled and counted again and again, and the table of counts."""
+
+    def __init__(
+        self, labeler: Labeler, noise: Noise, n0: int, shape: Sequence[int], size: int, slots: int
+    ) -> None:
+        self._labeler = labeler
+        self._noise = noise
+        self._n0 = n0
+        self._shape = tuple(shape)
+        self.slots = slots
+        """Inputs that may be under way at a time."""
+        self.allocate(size)
+
+    def allocate(self, size: int) -> None:
+        """Room for `size` draws, and no counts yet."""
+        device = self._labeler.device
+        self.size = size
+        self.rows = 0
+        self._noisy = torch.zeros((size, *self._shape), dtype=self._labeler.dtype, device=device).contiguous(
+            memory_format=self._labeler.memory_format(self._shape)
+        )
+        self._cells = torch.full((size,), 2 * self.slots, device=device)
+        self._counts: Tensor | None = None
+
+    def add(self, pending: PendingInput, count: int) -> None:
+        """Put the next `count` draws of an input into the batch."""
+        for piece in pending.stream.take(count):
+            noisy = self._noise.perturb(pending.image, piece)
+            self._noisy[self.rows : self.rows + len(piece)].copy_(noisy)
+            choosing = min(len(piece), max(0, self._n0 - pending.drawn))
+            cells = self._cells[self.rows : self.rows + len(piece)]
+            cells[:choosing].fill_(2 * pending.slot)
+            cells[choosing:].fill_(2 * pending.slot + 1)
+            self.rows += len(piece)
+            pending.drawn += len(piece)
+
+    def count(self) -> None:
+        """Classify the batch and add up who won; rows that were not filled are counted for no input."""
+        labels, num_classes = self._labeler(self._noisy)
+        kinds = num_classes + 1  # each class, and what is not a number
+        if self._counts is None:
+            rows = 2 * (self.slots + 1)
+            self._counts = torch.zeros(rows, len(labels), kinds, dtype=torch.int64, device=labels.device)
+        votes = torch.arange(len(labels), device=labels.device)[:, None]
+        where = (self._cells * len(labels) + votes) * kinds + labels
+        self._counts.view(-1).scatter_add_(0, where.view(-1), torch.ones_like(where).view(-1))
+        self._cells.fill_(2 * self.slots)
+        self.rows = 0
+
+    def snapshot(self, inputs: list[PendingInput]) -> CountSnapshot:
+        """The table of counts as it is after the batches so far, on its way to the host."""
+        assert self._counts is not None
+        if self._counts.device.type != "cuda":
+            return CountSnapshot(self._counts, inputs, None)
+        counts = torch.empty(self._counts.shape, dtype=self._counts.dtype, pin_memory=True)
+        counts.copy_(self._counts, non_blocking=True)
+        arrived: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        arrived.record()
+        return CountSnapshot(counts, inputs, arrived)
+
+    def clear(self, slot: int) -> None:
+        if self._counts is not None:
+            self._counts[2 * slot : 2 * slot + 2].zero_()

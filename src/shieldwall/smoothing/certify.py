@@ -1,0 +1,232 @@
+"""Certification and prediction: CERTIFY and PREDICT of Cohen et al. (2019), for any classifier or many votes.
+
+n0 draws choose the class, fresh draws bound its probability from below, and the noise turns the bound
+into a radius. With probability at least 1 - alpha over the draws, the smoothed classifier returns the
+label everywhere within the radius of the input; or it abstains.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from shieldwall import binomial
+from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
+from shieldwall.errors import UserError, check_int
+from shieldwall.models.members import as_member_list, infer_device
+from shieldwall.noise.distributions import Noise, check_noise
+from shieldwall.recipes.recipe import Certification
+from shieldwall.results.certificates import Certificates
+from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.sampler import Sampler
+from shieldwall.smoothing.stopping import FixedSampleSize
+from shieldwall.vocabulary import ABSTAIN
+
+_SINGLE = "classifier"
+"""The name of a vote that is a classifier's own."""
+
+
+def certify(
+    classifier: Callable[[Tensor], Tensor],
+    x: Tensor,
+    *,
+    noise: Noise,
+    n0: int = 100,
+    n: int = 100_000,
+    alpha: float = 0.001,
+    bound: str = "one-sided",
+    radii: Sequence[float] | None = None,
+    norm: str | None = None,
+    precision: str = "float32",
+    compile: bool = False,
+    seed: int = 0,
+    indices: Sequence[int] | None = None,
+    batch_size: int | None = None,
+    device: torch.device | str | None = None,
+    value_range: tuple[float, float] | None = (0.0, 1.0),
+) -> Certificates:
+    """Certify any classifier from images (B, ...) to scores (B, K) at the inputs x (M, ...).
+
+    Args:
+        noise: what the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of pixels.
+        n0: draws that choose the class.
+        n: draws that bound its probability; the most of them if `radii` are given.
+        alpha: the probability, per input, that a certificate is wrong.
+        bound: one-sided or two-sided (docs/certification.md).
+        radii: decide these radii, and stop an input as soon as each is certified or given up.
+        norm: of the radii, l1, l2 or linf; by default the one the noise is made for.
+        precision: float32, tf32, float16 or bfloat16: another one makes another classifier.
+        compile: hand the classifier, on a CPU a copy with the channels last, to torch.compile; pays for
+            many draws.
+        seed: with an input's index, names its draws.
+        indices: the inputs' own numbers, 0 to M - 1 unless given: an input keeps its certificate
+            whichever other inputs are certified beside it.
+        batch_size: noisy copies per call of the classifier; changes the speed, not the draws.
+        device: where to run; by default where the classifier's parameters are.
+        value_range: what x must lie in. Normalisation belongs inside the classifier, so that noise
+            is added to pixels; `None` allows any finite values.
+    """
+    certification = _certification(n0, n, alpha, bound, radii, norm, precision)
+    by_vote = _certify(
+        [classifier], None, x, noise, certification, seed,
+        indices=indices, value_range=value_range, device=device, batch_size=batch_size, compile=compile,
+    )  # fmt: skip
+    return by_vote[_SINGLE]
+
+
+def certify_members(
+    members: Iterable[nn.Module],
+    x: Tensor,
+    *,
+    noise: Noise,
+    votes: Iterable[Vote | str] | None = None,
+    n0: int = 100,
+    n: int = 100_000,
+    alpha: float = 0.001,
+    bound: str = "one-sided",
+    radii: Sequence[float] | None = None,
+    norm: str | None = None,
+    precision: str = "float32",
+    compile: bool = False,
+    seed: int = 0,
+    indices: Sequence[int] | None = None,
+    batch_size: int | None = None,
+    device: torch.device | str | None = None,
+    value_range: tuple[float, float] | None = (0.0, 1.0),
+) -> dict[str, Certificates]:
+    """Certify every vote over the members in one pass: each member runs once per noisy batch.
+
+    `votes` are `Vote`s or their names; by default each of `member-1` to `member-N`, `we`, `mme`, and `eas`,
+    ensemble after smoothing, of two members or more. The other arguments are those of `certify`, and so are
+    the draws: `certify(WeightedEnsemble(...))` gives the very counts of `we`.
+    """
+    members = as_member_list(members)
+    if not members:
+        raise UserError("certification needs at least one member; none was given")
+    certification = _certification(n0, n, alpha, bound, radii, norm, precision)
+    return _certify(
+        members, vote_set(votes, len(members)), x, noise, certification, seed,
+        indices=indices, value_range=value_range, device=device, batch_size=batch_size, compile=compile,
+    )  # fmt: skip
+
+
+def _certification(
+    n0: int, n: int, alpha: float, bound: str, radii: Sequence[float] | None, norm: str | None, precision: str
+) -> Certification:
+    if radii is not None and not len(radii):
+        raise UserError("radii to decide must be given, or None for n draws at every input; given: none")
+    return Certification(
+        n0=n0, n=n, alpha=alpha, bound=bound, radii=tuple(radii or ()), norm=norm, precision=precision
+    )
+
+
+def _certify(
+    classifiers: Sequence[Callable[[Tensor], Tensor]],
+    votes: VoteSet | None,
+    x: Tensor,
+    noise: Noise,
+    certification: Certification,
+    seed: int,
+    *,
+    indices: Sequence[int] | None,
+    value_range: tuple[float, float] | None,
+    **options: Any,
+) -> dict[str, Certificates]:
+    """The certificates of each vote, or of the one classifier."""
+    check_inputs(x, noise, value_range)
+    inputs = list(_with_indices(x, indices))
+    plan = Plan(noise, math.prod(x.shape[1:]), certification, seed)
+    device = infer_device(classifiers, x, options.pop("device"))
+    sampler = Sampler.of_plan(classifiers, votes, plan, shape=x.shape[1:], device=device, **options)
+    named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
+    by_input = [plan.certificates(counts, named) for counts in sampler.counts(inputs)]
+    where = np.array([index for index, _ in inputs])
+    return {
+        name: replace(Certificates.concat([by_vote[name] for by_vote in by_input]), indices=where)
+        for name in named.reported
+    }
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers of the smoothed classifier at M inputs."""
+
+    labels: NDArray[np.int64]
+    """(M,); ABSTAIN where the two leading classes cannot be told apart."""
+    p_values: NDArray[np.float64]
+    """(M,), of the test that both leading classes are equally likely."""
+    counts: NDArray[np.int64]
+    """(M, K): how often each class won."""
+
+
+def predict(
+    classifier: Callable[[Tensor], Tensor],
+    x: Tensor,
+    *,
+    noise: Noise,
+    n: int = 1_000,
+    alpha: float = 0.001,
+    seed: int = 0,
+    indices: Sequence[int] | None = None,
+    batch_size: int | None = None,
+    precision: str = "float32",
+    device: torch.device | str | None = None,
+    value_range: tuple[float, float] | None = (0.0, 1.0),
+) -> Predictions:
+    """The smoothed classifier's label at x (M, ...), or ABSTAIN.
+
+    The label is wrong (not the smoothed classifier's own) with probability at most alpha: it is given
+    only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The other
+    arguments are those of `certify`.
+    """
+    binomial.check_alpha(alpha)
+    check_int("n", n)
+    if n < 1:
+        raise UserError(f"n, the number of draws, must be at least 1; given: {n}")
+    check_inputs(x, noise, value_range)
+    sampler = Sampler(
+        [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
+        device=infer_device([classifier], x, device), batch_size=batch_size, precision=precision,
+    )  # fmt: skip
+    by_input = sampler.counts(list(_with_indices(x, indices)))
+    estimation = np.concatenate([counts.estimation for counts in by_input])
+    top = np.sort(estimation, axis=-1)[:, ::-1]
+    p_values = binomial.two_sided_sign_test(top[:, 0], top[:, 1])
+    return Predictions(np.where(p_values <= alpha, estimation.argmax(-1), ABSTAIN), p_values, estimation)
+
+
+def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
+    """A batch of finite float inputs within the range that noise is meant for, and the noise."""
+    check_noise(noise)
+    if not isinstance(x, Tensor):
+        raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
+    if x.ndim < 2 or not len(x) or not x[0].numel():
+        raise UserError(
+            f"inputs must be a batch (M, ...) of at least one image; given shape: {tuple(x.shape)}"
+            + ("; for a single image pass x[None]" if x.ndim == 1 else "")
+        )
+    if x.dtype != torch.float32:
+        hint = "divide by 255 first" if x.dtype == torch.uint8 else "call .float() first"
+        raise UserError(f"inputs must be float32; given: {x.dtype}; {hint}")
+    if not bool(torch.isfinite(x).all()):
+        raise UserError("inputs contain NaN or infinity")
+    if value_range is not None and (x.min() < value_range[0] or x.max() > value_range[1]):
+        raise UserError(
+            f"inputs must lie in [{value_range[0]:g}, {value_range[1]:g}]; given: "
+            f"[{x.min():g}, {x.max():g}]; keep pixels in that range and normalise inside the model "
+            "(shieldwall.models.Normalize), or pass value_range=None"
+        )
+    noise.validate(x)
+
+
+def _with_indices(x: Tensor, indices: Sequence[int] | None) -> Iterator[tuple[int, Tensor]]:
+    """Each input with its index, which is its place in x unless it is given."""
+    indices = range(len(x)) if indices is None else indices
+    if len(indices) != len(x):
+        raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(indices)}")
+    return zip(map(int, indices), x, strict=True)

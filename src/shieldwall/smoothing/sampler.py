@@ -1,0 +1,289 @@
+"""The sampler: noise, members, votes and counts on the device, in batches that cross inputs.
+
+    inputs in line -> draws of several fill one batch -> members -> votes -> counts[input, vote, class]
+
+Every batch has the same shape, so that a draw is classified by the same kernels whatever shares its
+batch. With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever
+the work began: some kernels round by row. An input stops after T draws, or at a look at which its
+stopping rule says so; looks are fixed numbers of draws, so no decision depends on the batches (the rows
+then do, on what other inputs needed). On an accelerator the counts of one batch are read while the next
+one runs: the device never waits for the host.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shieldwall.devices import is_out_of_memory
+from shieldwall.ensembles.votes import Vote, VoteSet
+from shieldwall.errors import UserError, check_int
+from shieldwall.models.members import model_errors
+from shieldwall.noise.distributions import Noise
+from shieldwall.smoothing.buffer import CountSnapshot, DrawBuffer, NoiseStream, PendingInput
+from shieldwall.smoothing.certificates import Counts, Ints
+from shieldwall.smoothing.inference import (
+    Classifier,
+    Labeler,
+    default_batch_size,
+    largest_fitting_batch,
+)
+from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.stopping import Stopping
+
+MOST_WAITING = 1_024
+"""Inputs that may be complete before an earlier one is, which bounds what is held in memory."""
+FIRST_VIEW = 16
+"""Draws of the bound behind the first counts of a stream."""
+
+
+class Sampler:
+    """Counts how often each class wins under noise, for inputs of one shape.
+
+    Without votes, the one classifier's own labels are counted.
+    """
+
+    def __init__(
+        self,
+        classifiers: Sequence[Classifier],
+        votes: Sequence[Vote] | None,
+        noise: Noise,
+        n0: int,
+        stopping: Stopping,
+        *,
+        seed: int,
+        shape: Sequence[int],
+        device: torch.device,
+        batch_size: int | None = None,
+        precision: str = "float32",
+        compile: bool = False,
+    ) -> None:
+        if batch_size is not None:
+            check_int("batch_size", batch_size)
+            if batch_size < 1:
+                raise UserError(f"batch_size must be at least 1; given: {batch_size}")
+        self.noise, self.n0, self.stopping, self.seed = noise, n0, stopping, seed
+        self.shape, self.device = tuple(shape), device
+        self.labeler = Labeler(classifiers, votes, device, precision, compile)
+        self.batch_size = self._default_batch_size() if batch_size is None else batch_size
+        """The size of the first batch; it halves when memory runs out."""
+        if compile:
+            self._warm_up()
+
+    @classmethod
+    def of_plan(
+        cls,
+        members: Sequence[Classifier],
+        votes: VoteSet | None,
+        plan: Plan,
+        *,
+        shape: Sequence[int],
+        device: torch.device,
+        batch_size: int | None = None,
+        compile: bool = False,
+    ) -> "Sampler":
+        return cls(
+            members, None if votes is None else votes.counted, plan.noise, plan.certification.n0,
+            plan.stopping, seed=plan.seed, shape=shape, device=device, batch_size=batch_size,
+            precision=plan.certification.precision, compile=compile,
+        )  # fmt: skip
+
+    def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
+        """The counts of one (index, image) after the other, in the order given.
+
+        Inputs are taken when there is room for them: a source that ends early ends the work after the
+        inputs taken so far. `first_place` is the first one's place in a longer list of which these inputs
+        are a part.
+        """
+        shortest = self.n0 + self.stopping.looks()[0]
+        batches_ahead = 3 if self.device.type == "cuda" else 2
+        slots = 2 + batches_ahead * math.ceil(self.batch_size / shortest)  # fills batches, come what may
+        yield from _Scheduler(self, self._buffer(slots), iter(inputs), first_place).run()
+
+    def stream(self, image: Tensor, index: int = 0) -> Iterator[Counts]:
+        """One input's counts as they grow, after each batch, up to the most draws that the rule allows.
+
+        No batch more than doubles the draws that bound the probability, from 16 of them on.
+        """
+        end = self.n0 + self.stopping.looks()[-1]
+        buffer = self._buffer(slots=1)
+        pending = PendingInput(0, index, self.send(image), 0, self.noise_stream(index))
+        while pending.drawn < end:
+            fresh = max(0, pending.drawn - self.n0)
+            goal = min(end, self.n0 + max(FIRST_VIEW, 2 * fresh))
+            buffer.add(pending, min(goal - pending.drawn, buffer.size))
+            with model_errors(self.shape):
+                buffer.count()
+            snapshot = buffer.snapshot([pending])
+            snapshot.wait()
+            counts = _checked(snapshot.counts[:2].cpu().numpy())
+            yield Counts(index, counts[0].copy(), counts[1].copy())
+
+    def noise_stream(self, index: int) -> NoiseStream:
+        return NoiseStream(self.noise, self.shape, self.device, self.seed, index)
+
+    def _buffer(self, slots: int) -> DrawBuffer:
+        return DrawBuffer(self.labeler, self.noise, self.n0, self.shape, self.batch_size, slots)
+
+    def send(self, image: Tensor) -> Tensor:
+        """The image on the device, without waiting for it."""
+        if self.device.type == "cuda" and image.device.type == "cpu":
+            image = image.pin_memory()
+        return image.to(self.device, non_blocking=True)
+
+    def _default_batch_size(self) -> int:
+        size = default_batch_size(self.device, self.shape, self.n0 + self.stopping.looks()[-1])
+        if self.device.type != "cuda":
+            return size
+
+        def classify_rows(rows: int) -> object:
+            return self.labeler(
+                torch.zeros((rows, *self.shape), dtype=self.labeler.dtype, device=self.device)
+            )
+
+        with model_errors(self.shape):
+            return largest_fitting_batch(size, classify_rows)
+
+    def _warm_up(self) -> None:
+        """Compile before there is anything to lose, or say why that cannot be done."""
+        try:
+            self._buffer(slots=1).count()
+        except RuntimeError as error:
+            if not is_out_of_memory(error):  # the scheduler knows what to do then
+                reason = str(error).partition("\n")[0]
+                raise UserError(f"torch.compile does not work here: {reason}; leave out compile") from error
+
+
+class _Scheduler:
+    """Which input's draws come next: those of the earliest input that has draws to make."""
+
+    def __init__(
+        self, sampler: Sampler, buffer: DrawBuffer, source: Iterator[tuple[int, Tensor]], first_place: int
+    ) -> None:
+        self._sampler = sampler
+        self._buffer = buffer
+        self._source = source
+        self._source_has_ended = False
+        self._first_place = first_place
+        self._looks = sampler.stopping.looks()
+        self._under_way: dict[int, PendingInput] = {}
+        self._free = deque(range(buffer.slots))
+        self._complete: dict[int, Counts] = {}
+        self._taken = 0
+        self._given = 0
+        self._align_to_row(0)
+
+    def run(self) -> Iterator[Counts]:
+        snapshots: deque[CountSnapshot] = deque()
+        delay = 1 if self._sampler.device.type == "cuda" else 0
+        while self._under_way or not self._source_has_ended:
+            try:
+                due = self._fill(snapshots)
+                if self._buffer.rows:
+                    with model_errors(self._sampler.shape):
+                        self._buffer.count()
+                if due:
+                    snapshots.append(self._buffer.snapshot(due))
+                while len(snapshots) > delay:
+                    self._look(snapshots.popleft())
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                snapshots.clear()
+                self._retry_with_half_batch(error)
+            while self._given in self._complete:
+                yield self._complete.pop(self._given)
+                self._given += 1
+
+    def _fill(self, snapshots: deque[CountSnapshot]) -> list[PendingInput]:
+        """Fill the batch; return the inputs to be looked at after it."""
+        due = []
+        while room := self._buffer.size - self._buffer.rows:
+            pending = self._earliest() or self._take()
+            if pending is not None:
+                wanted = self._sampler.n0 + self._looks[pending.looks_done]
+                self._buffer.add(pending, min(wanted - pending.drawn, room))
+                pending.is_due = pending.drawn == wanted
+                if pending.is_due:
+                    due.append(pending)
+            elif snapshots:
+                self._look(snapshots.popleft())  # which may want more draws
+            else:
+                break
+        return due
+
+    def _earliest(self) -> PendingInput | None:
+        """The earliest input that has draws to make."""
+        return next((pending for pending in self._under_way.values() if not pending.is_due), None)
+
+    def _take(self) -> PendingInput | None:
+        """Begin the next input, if there is one and room for it."""
+        if self._source_has_ended or not self._free or self._taken - self._given >= MOST_WAITING:
+            return None
+        source_item = next(self._source, None)
+        if source_item is None:
+            self._source_has_ended = True
+            return None
+        index, image = source_item
+        sampler = self._sampler
+        pending = PendingInput(
+            self._taken, index, sampler.send(image), self._free.popleft(), sampler.noise_stream(index)
+        )
+        self._under_way[pending.order] = pending
+        self._taken += 1
+        return pending
+
+    def _look(self, snapshot: CountSnapshot) -> None:
+        """Complete the inputs that are decided; the others go on."""
+        snapshot.wait()
+        slots = np.array([pending.slot for pending in snapshot.inputs])
+        table = snapshot.counts.numpy()
+        counts = _checked(np.stack([table[2 * slots], table[2 * slots + 1]], axis=2))  # (T, V, 2, K)
+        decided = self._are_decided(snapshot.inputs, counts)
+        for pending, of_input, is_decided in zip(snapshot.inputs, counts, decided, strict=True):
+            pending.is_due = False
+            pending.looks_done += 1
+            if is_decided:
+                self._complete[pending.order] = Counts(
+                    pending.index, of_input[:, 0].copy(), of_input[:, 1].copy()
+                )
+                self._buffer.clear(pending.slot)
+                self._free.append(pending.slot)
+                del self._under_way[pending.order]
+
+    def _are_decided(self, inputs: list[PendingInput], counts: Ints) -> list[bool]:
+        at_end = [pending.looks_done + 1 == len(self._looks) for pending in inputs]
+        if all(at_end):
+            return at_end
+        chosen = counts[:, :, 0].argmax(-1)
+        by_vote = self._sampler.stopping.is_decided(chosen, counts[:, :, 1])
+        return [end or bool(votes.all()) for end, votes in zip(at_end, by_vote, strict=True)]
+
+    def _retry_with_half_batch(self, error: Exception) -> None:
+        """Halve the batch and begin the inputs under way again: their draws come out the same."""
+        if self._buffer.size == 1:
+            raise UserError("one noisy input at a time does not fit into memory") from error
+        self._buffer.allocate(self._buffer.size // 2)
+        if self._sampler.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self._free = deque(range(self._buffer.slots))
+        for pending in self._under_way.values():
+            pending.slot, pending.stream = self._free.popleft(), self._sampler.noise_stream(pending.index)
+            pending.drawn, pending.looks_done, pending.is_due = 0, 0, False
+        self._align_to_row(min(self._under_way, default=self._taken))
+
+    def _align_to_row(self, order: int) -> None:
+        """Leave rows empty, so that this input's draws come to sit in the rows of its place."""
+        if len(self._looks) == 1:
+            draws = self._sampler.n0 + self._looks[0]
+            self._buffer.rows = (self._first_place + order) * draws % self._buffer.size
+
+
+def _checked(counts: Ints) -> Ints:
+    """Counts of the classes (..., K) from those with a last one for what is not a number."""
+    if counts[..., -1].any():
+        raise UserError("the classifier returned NaN scores for a noisy input; check its weights")
+    return counts[..., :-1]

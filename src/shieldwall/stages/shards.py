@@ -1,0 +1,153 @@
+"""Certification in parts, by processes that need not know of each other, and their merger.
+
+    shieldwall certify RUN --shard 3/16     inputs of the third sixteenth, into certificates.shards/3-of-16
+    shieldwall merge RUN                    all shards, once they are complete, into certificates
+
+An input's counts depend on its own draws alone and its draws keep the rows of the batch that they have in
+one process, so merged certificates are one process's, byte for byte but for the time column.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from shieldwall.errors import UserError
+from shieldwall.files import disk_errors
+from shieldwall.recipes import difference
+from shieldwall.results.certificate_file import CertificateWriter, read_lines, read_settings
+from shieldwall.results.run import Run, exclusive_lock
+
+_INPUTS, _SHARD = "inputs", "shard"
+"""Settings of a shard that its merged certificates do not have."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The `number`-th of `count` parts of the inputs, counted from 1."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str, environment: Mapping[str, str] = os.environ) -> "Shard":
+        """3/16; or `auto`, a job array's own place in it, as SLURM says; or auto/16, as Kubernetes does."""
+        number, slash, count = text.partition("/")
+        try:
+            if number != "auto":
+                return cls(int(number), int(count))
+            if "SLURM_ARRAY_TASK_ID" in environment:
+                first = int(environment.get("SLURM_ARRAY_TASK_MIN", "0"))
+                size = int(count) if slash else int(environment["SLURM_ARRAY_TASK_COUNT"])
+                return cls(int(environment["SLURM_ARRAY_TASK_ID"]) - first + 1, size)
+            if "JOB_COMPLETION_INDEX" in environment and slash:
+                return cls(int(environment["JOB_COMPLETION_INDEX"]) + 1, int(count))
+        except UserError:
+            raise
+        except (ValueError, KeyError) as error:
+            raise _not_a_shard(text) from error
+        raise _not_a_shard(text)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= self.count:
+            raise UserError(f"a shard is one of 1/{self.count} to {self.count}/{self.count}; given: {self}")
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def part(self, inputs: Sequence[int]) -> Sequence[int]:
+        start, end = (len(inputs) * end // self.count for end in (self.number - 1, self.number))
+        return inputs[start:end]
+
+    def folder(self, certificates: Path) -> Path:
+        return shards_folder(certificates) / f"{self.number}-of-{self.count}"
+
+    def settings(self, settings: Mapping[str, Any], inputs: Sequence[int]) -> dict[str, Any]:
+        """What the shard was made with, out of so many inputs in all."""
+        return {**settings, _INPUTS: len(inputs), _SHARD: str(self)}
+
+    @contextmanager
+    def lock(self, certificates: Path) -> Iterator[None]:
+        """Keep other processes off this shard; those on other shards may work beside it."""
+        folder = self.folder(certificates)
+        with disk_errors(folder):
+            folder.parent.mkdir(exist_ok=True)
+        with exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder):
+            yield
+
+
+def shards_folder(certificates: Path) -> Path:
+    return certificates.with_name(f"{certificates.name}.shards")
+
+
+def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -> Run:
+    """Put a run's shards together, into the folder that one process would have written, and remove them."""
+    run = Run(path)
+    certificates = run.path / to
+    with run.lock():
+        folders = sorted(folder.parent for folder in shards_folder(certificates).glob("*/settings.yaml"))
+        if not folders:
+            raise UserError(
+                f"{run.path} has no shards of {to} to merge; make them with `shieldwall certify --shard K/N`"
+            )
+        settings, total = _common_settings(folders)
+        votes = sorted(file.stem for file in folders[0].glob("*.tsv"))
+        lines = {vote: _lines_by_input(folders, vote) for vote in votes}
+        wanted = range(0, total * settings["every"], settings["every"])
+        there = set.intersection(*(set(by_input) for by_input in lines.values()))
+        there |= set(read_lines(certificates, votes))
+        if missing := [index for index in wanted if index not in there]:
+            raise UserError(
+                f"{len(missing)} of {total} inputs are in no shard of {to} yet, input {missing[0]} first; "
+                f"there are {', '.join(folder.name for folder in folders)}: run those that lack or stopped"
+            )
+        with CertificateWriter(certificates, votes, settings) as writer:
+            for index in remaining(writer.done, wanted, writer.path):
+                writer.append_lines({vote: lines[vote][index] for vote in votes})
+        environment = json.loads((folders[0] / "environment.json").read_text())
+        run.note_environment("certify", {**environment, "processes": len(folders)})
+        shutil.rmtree(shards_folder(certificates))
+    console.print(f"{certificates}: {total} inputs of {len(folders)} shards", soft_wrap=True)
+    return run
+
+
+def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Sequence[int]:
+    """What is wanted and not done; done inputs must be the first ones, so that the files read in order."""
+    common = min(len(done), len(wanted))
+    if list(done[:common]) != list(wanted[:common]):
+        raise UserError(f"{folder} has certificates of other inputs; use --to NAME for a new folder")
+    return wanted[common:]
+
+
+def _common_settings(folders: Sequence[Path]) -> tuple[dict[str, Any], int]:
+    """The settings that all shards share, and how many inputs they are parts of."""
+    first = read_settings(folders[0] / "settings.yaml")
+    for folder in folders[1:]:
+        other = read_settings(folder / "settings.yaml")
+        if different := difference({**first, _SHARD: None}, {**other, _SHARD: None}):
+            raise UserError(
+                f"{folders[0]} and {folder.name} were certified with other settings ({different}); "
+                "delete the one that is wrong"
+            )
+    return {key: value for key, value in first.items() if key not in (_INPUTS, _SHARD)}, int(first[_INPUTS])
+
+
+def _lines_by_input(folders: Sequence[Path], vote: str) -> dict[int, bytes]:
+    by_input: dict[int, bytes] = {}
+    for folder in folders:
+        for index, (line,) in read_lines(folder, [vote]).items():
+            by_input.setdefault(index, line)
+    return by_input
+
+
+def _not_a_shard(text: str) -> UserError:
+    return UserError(
+        "--shard takes a part and the number of parts, such as 3/16; `auto` in a SLURM job array, or auto/16 "
+        f"in an indexed Kubernetes job of 16; given: {text!r}"
+    )
