@@ -184,7 +184,7 @@ def test_the_files_that_we_write(tmp_path: Path) -> None:
     import torch
 
     from shieldwall.noise.distributions import Uniform
-    from shieldwall.results.certificate_file import CertificateWriter
+    from shieldwall.results.certificate_writer import CertificateWriter
     from shieldwall.smoothing.certificates import certificates_from_counts
     from shieldwall.smoothing.count_bounds import Sequential
 

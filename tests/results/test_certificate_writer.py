@@ -10,13 +10,14 @@ import torch
 
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.results import certificate_file
-from shieldwall.results.certificate_file import HEADER, CertificateWriter
+from shieldwall.results import certificate_writer
+from shieldwall.results.certificate_file import HEADER
+from shieldwall.results.certificate_writer import CertificateWriter
 from shieldwall.results.certificates import Certificates
 from shieldwall.smoothing.certificates import certificates_from_counts
 
 VOTES = ["we", "mme"]
-SETTINGS = {"noise": "gaussian(0.1)", "seed": 7}
+SETTINGS = {"noise": "gaussian(0.1)", "seed": 7, "compiled": False}
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_a_write_that_fails_half_way_leaves_whole_lines(folder: Path, monkeypatc
     with opened(folder) as files:
         files.append(3, 1, one(99), 0.25)
         whole = (folder / "mme.tsv").read_bytes()
-        monkeypatch.setattr(certificate_file, "_write_all", half)
+        monkeypatch.setattr(certificate_writer, "_write_all", half)
         with pytest.raises(UserError, match=r"mme\.tsv: the disk is full"):
             files.append(6, 0, one(99), 0.25)
     monkeypatch.undo()

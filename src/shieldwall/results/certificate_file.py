@@ -12,19 +12,12 @@ read where there are columns for it.
 """
 
 import math
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
-import yaml
 
 from shieldwall.errors import UserError
-from shieldwall.files import disk_errors, write_atomic
-from shieldwall.recipes import difference
 from shieldwall.results.certificates import (
     DEVIATIONS,
     Certificates,
@@ -41,8 +34,6 @@ COLUMNS = (
     "noise", "norm", "precision", "seed", "vote",
 )  # fmt: skip
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
-UNSAID = {"data_sha256", "batch_size", "threads"}
-"""Settings that older folders do not have: nothing is compared where nothing was said."""
 USUAL_NORM = "l2"
 """The norm of a file that does not say: what other tools certify."""
 
@@ -240,189 +231,3 @@ def _seconds(cell: str) -> float:
     hours, minutes, seconds = clock.split(":")
     whole_days = int(days.split(" ")[0]) if days else 0
     return 86400 * whole_days + 3600 * int(hours) + 60 * int(minutes) + float(seconds)
-
-
-class CertificateWriter:
-    """The certificates of one run under one set of settings, a file for each vote, open for appending.
-
-    A kill can leave an input in some of the files only, or half a line: opening the folder again drops that
-    input and nothing else.
-    """
-
-    def __init__(self, folder: Path, votes: Sequence[str], settings: Mapping[str, Any]) -> None:
-        self.path = folder
-        self.seed = settings["seed"]
-        self._check_settings(dict(settings))
-        self._files: dict[str, BinaryIO] = {}
-        self._synced = time.monotonic()
-        try:
-            with disk_errors(folder):
-                for vote in votes:
-                    self._files[vote] = (folder / f"{vote}.tsv").open("a+b", buffering=0)
-                self.done = self._drop_incomplete()
-        except BaseException:
-            self._close()
-            raise
-
-    def append(self, idx: int, label: int, certificates: Mapping[str, Certificates], seconds: float) -> None:
-        """Add one input's certificates, a line to every vote's file."""
-        for vote, file in self._files.items():
-            line = self._line(idx, label, vote, certificates[vote], seconds)
-            end = os.fstat(file.fileno()).st_size
-            with disk_errors(self.path / f"{vote}.tsv"):
-                try:
-                    _write_all(file, line)
-                except OSError:
-                    file.truncate(end)
-                    raise
-        if time.monotonic() - self._synced > 1.0:
-            self.sync()
-
-    def append_lines(self, lines: Mapping[str, bytes]) -> None:
-        """Add one input's lines as another folder of the same votes has them."""
-        for vote, file in self._files.items():
-            with disk_errors(self.path / f"{vote}.tsv"):
-                _write_all(file, lines[vote])
-
-    def sync(self) -> None:
-        for vote, file in self._files.items():
-            with disk_errors(self.path / f"{vote}.tsv"):
-                os.fsync(file.fileno())
-        self._synced = time.monotonic()
-
-    def __enter__(self) -> "CertificateWriter":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            self.sync()
-        finally:
-            self._close()
-
-    def _close(self) -> None:
-        for file in self._files.values():
-            file.close()
-
-    def _check_settings(self, settings: dict[str, Any]) -> None:
-        path = self.path / "settings.yaml"
-        if path.is_file():
-            refuse_other_settings(self.path, settings)
-            return
-        with disk_errors(self.path):
-            self.path.mkdir(exist_ok=True)
-        if any(item.name != f".{path.name}.part" for item in self.path.iterdir()):
-            raise UserError(
-                f"{self.path} holds files, but no settings.yaml that says what they were made with; use --to "
-                "NAME for a new folder"
-            )
-        write_atomic(path, yaml.safe_dump(settings, sort_keys=False).encode())
-
-    def _drop_incomplete(self) -> list[int]:
-        """Cut every file back to the inputs that all of them have; return these."""
-        lines = {vote: _whole_lines(file, self.path / f"{vote}.tsv") for vote, file in self._files.items()}
-        done: list[int] = []
-        for rows in zip(*lines.values(), strict=False):
-            indices = {int(row.split(b"\t", 1)[0]) for row in rows}
-            if len(indices) > 1:
-                raise UserError(
-                    f"the files in {self.path} disagree about input {min(indices)}; were they edited?"
-                )
-            done.append(indices.pop())
-        for vote, file in self._files.items():
-            kept = HEADER + b"".join(lines[vote][: len(done)])
-            if len(kept) != os.fstat(file.fileno()).st_size:
-                file.truncate(min(len(kept), os.fstat(file.fileno()).st_size))
-                if not os.fstat(file.fileno()).st_size:
-                    _write_all(file, HEADER)
-        return done
-
-    def _line(self, idx: int, label: int, vote: str, certificate: Certificates, seconds: float) -> bytes:
-        c, predicted = certificate, int(certificate.labels[0])
-        made_from = (c.p_lower, c.p_upper, c.n, c.counts, c.selection_counts)
-        if any(values is None for values in made_from):
-            raise ValueError(f"the certificate of {vote} at input {idx} lacks its bounds or its counts")
-        p_lower, p_upper, n, counts, counts0 = (rows[0] for rows in made_from if rows is not None)
-        cells = [
-            idx, label, predicted, repr(float(c.radii[0])), int(predicted == label),
-            timedelta(seconds=seconds), repr(float(p_lower)), repr(float(p_upper)), c.bound,
-            int(n), repr(c.alpha), _joined(counts), c.n0, _joined(counts0),
-            c.noise, c.norm, c.precision, self.seed, vote,
-        ]  # fmt: skip
-        return ("\t".join(map(str, cells)) + "\n").encode()
-
-
-def _joined(counts: Ints) -> str:
-    """Counts of classes by commas; of several members, these by semicolons."""
-    if counts.ndim == 2:
-        return ";".join(map(_joined, counts))
-    return ",".join(map(str, counts.tolist()))
-
-
-def _write_all(file: BinaryIO, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[file.write(view) :]
-
-
-def _whole_lines(file: BinaryIO, path: Path) -> list[bytes]:
-    """The complete lines after the header; half a header counts as an empty file."""
-    file.seek(0)
-    content = file.read()
-    if not content.startswith(HEADER):
-        if HEADER.startswith(content):
-            file.truncate(0)
-            return []
-        raise UserError(f"{path} does not start with the columns of a certificate file; move it away")
-    lines = content[len(HEADER) :].splitlines(keepends=True)
-    if lines and not _is_whole(lines[-1]):
-        lines.pop()
-    for number, line in enumerate(lines, start=2):
-        if not _is_whole(line):
-            raise UserError(f"{path}, line {number} is damaged; move the file away and certify again")
-    return lines
-
-
-def _is_whole(line: bytes) -> bool:
-    cells = line.split(b"\t")
-    return line.endswith(b"\n") and len(cells) == len(COLUMNS) and cells[0].isdigit()
-
-
-def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Raise if the folder, where there is one, was certified with other settings than these."""
-
-    path = folder / "settings.yaml"
-    if not path.is_file():
-        return
-    stored = read_settings(path)
-    said = {key: value for key, value in settings.items() if key in stored or key not in UNSAID}
-    if other := difference(stored, said):
-        raise UserError(
-            f"{folder} was certified with other settings ({other}); use --to NAME for a new folder, "
-            "or delete it"
-        )
-
-
-def read_lines(folder: Path, votes: Sequence[str]) -> dict[int, tuple[bytes, ...]]:
-    """The whole lines of the inputs that all of these votes have, in order; nothing is changed."""
-    by_vote: list[dict[int, bytes]] = []
-    for vote in votes:
-        path = folder / f"{vote}.tsv"
-        content = path.read_bytes() if path.is_file() else b""
-        lines = [line for line in content.splitlines(keepends=True)[1:] if _is_whole(line)]
-        by_vote.append({int(line.split(b"\t", 1)[0]): line for line in lines})
-    common = [index for index in by_vote[0] if all(index in lines for lines in by_vote)] if by_vote else []
-    return {index: tuple(lines[index] for lines in by_vote) for index in common}
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """What a folder of certificates was made with, in today's names."""
-    try:
-        settings = yaml.safe_load(path.read_text())
-    except (UnicodeDecodeError, yaml.YAMLError):
-        settings = None
-    if not isinstance(settings, dict):
-        raise UserError(f"{path} is damaged, so what these certificates are is unknown; move the folder away")
-    if "weights" in settings:
-        settings["members_sha256"] = settings.pop("weights")
-    settings.setdefault("compiled", False)
-    return settings

@@ -27,7 +27,7 @@ from shieldwall.files import write_atomic
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results import environment
-from shieldwall.results.certificate_file import (
+from shieldwall.results.certificate_writer import (
     CertificateWriter,
     read_lines,
     read_settings,

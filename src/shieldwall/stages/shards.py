@@ -21,7 +21,7 @@ from rich.console import Console
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors
 from shieldwall.recipes import difference
-from shieldwall.results.certificate_file import CertificateWriter, read_lines, read_settings
+from shieldwall.results.certificate_writer import CertificateWriter, read_lines, read_settings
 from shieldwall.results.run import Run, exclusive_lock
 
 _INPUTS, _SHARD = "inputs", "shard"
