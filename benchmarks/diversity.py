@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall import recipes
-from shieldwall.results.environment import commit, device_name
+from shieldwall.runs.environment import commit, device_name
 from shieldwall.training.drt import Group, gradient_diversity, mean_cosine, true_margin
 from shieldwall.training.registry import build_objective
 

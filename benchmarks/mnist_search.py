@@ -22,14 +22,14 @@ from shieldwall import recipes
 from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.recipes import Recipe
-from shieldwall.results.run import Run
-from shieldwall.stages.common import held_out_part, load_members, noise_of, training_part
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import held_out_part, load_members, noise_of, training_part
 from shieldwall.training.registry import build_objective
 
 OF_OBJECTIVE = ("warmup", "norm", "average", "cm_over", "points", "design", "base.steps")
 
 
-def recipe_of(run: Run, text: str, epochs: int, method: str) -> Recipe:
+def recipe_of(run: RunFolder, text: str, epochs: int, method: str) -> Recipe:
     rho_gd, rho_cm, lr, *others = text.split(",")
     assignments = [
         f"objective.rho_gd={rho_gd}", f"objective.rho_cm={rho_cm}", f"schedule.lr={lr}",
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--device")
     options = parser.parse_args()
     device = resolve_device(options.device)
-    run = Run(options.run)
+    run = RunFolder(options.run)
     dataset = datasets.load("mnist", options.data_dir)
     images = training_part(run.recipe, dataset).to(device)
     held_out = held_out_part(run.recipe, dataset).subset(range(options.images))

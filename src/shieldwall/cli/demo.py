@@ -17,8 +17,8 @@ def demo_command(
     It takes a minute or two on two cores. Called again, it goes on from what the folder holds.
     """
     from shieldwall import recipes
-    from shieldwall.stages.certify import certify_run
-    from shieldwall.stages.train import train_run
+    from shieldwall.runs.certify import certify_run
+    from shieldwall.runs.train import train_run
 
     train_run(recipes.get("digits-gaussian"), out, device=device, console=console)
     certify_run(out, device=device, console=console)

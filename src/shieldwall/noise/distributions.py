@@ -195,25 +195,6 @@ def noise_by_name(kind: str, sigma: float) -> Noise:
     return KINDS[kind](sigma)
 
 
-def parse_noise(text: str) -> Noise:
-    """The noise that prints as `text`, which is how a certificate file records it: gaussian(0.25)."""
-    from shieldwall.noise.exact import ExactGaussian
-
-    kinds: dict[str, Callable[[float], Noise]] = {
-        "gaussian": Gaussian,
-        "exact-gaussian": ExactGaussian,
-        "uniform": Uniform,
-        "laplace": Laplace,
-    }
-    name, _, scale = text.removesuffix(")").partition("(")
-    try:
-        return kinds[name](float(scale))
-    except (KeyError, ValueError) as error:
-        raise UserError(
-            f"noise is recorded as {'(s), '.join(kinds)}(s) with a scale s; given: {text!r}"
-        ) from error
-
-
 def check_noise(given: object) -> None:
     """Refuse what is no noise, such as its standard deviation alone."""
     if not isinstance(given, Noise):
