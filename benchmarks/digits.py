@@ -7,7 +7,7 @@
     src/shieldwall/pretrained/digits-gaussian-0.25/        the members of the first, packaged (keep.py)
     README.md, docs/papers.md, docs/digits.png             tables and the picture
 
-What was cut off goes on where it stopped; delete `--work` to train again.
+An interrupted run resumes where it stopped; delete `--work` to train again.
 """
 
 import argparse

@@ -79,7 +79,7 @@ def ensembles(options: argparse.Namespace) -> Sequence[tuple[str, list[nn.Module
         settings = [
             f"objective.rho_gd={rho_gd}", f"objective.rho_cm={rho_cm}",
             f"schedule.epochs={options.epochs}", f"schedule.lr={options.lr}",
-            f"start={options.out / 'members'}",
+            f"init_from={options.out / 'members'}",
             *(f"objective.{key}" for key in reading),
         ]  # fmt: skip
         folder = name.lower().replace(" ", "-")
@@ -90,7 +90,7 @@ def ensembles(options: argparse.Namespace) -> Sequence[tuple[str, list[nn.Module
 def train(recipe: str, options: argparse.Namespace, folder: str, settings: list[str]) -> list[nn.Module]:
     from shieldwall.runs.train import train_run
 
-    chosen = recipes.override(recipes.get(recipe), ["hold_out=20", *settings])
+    chosen = recipes.override(recipes.get(recipe), ["holdout_every=20", *settings])
     train_run(chosen, options.out / folder, data_dir=options.data_dir)
     ensemble = sw.load(options.out / folder)
     return list(ensemble.members)

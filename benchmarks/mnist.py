@@ -6,7 +6,7 @@
 The protocol is the paper's: LeNet, N = 3, every 10th test image, n0 = 100, n = 100,000, alpha = 0.001. Every
 20th training image is kept from training, for tuning weights (and for choosing numbers: mnist_search.py).
 
-What is done is not done again, and what was cut off goes on where it stopped, so the whole table can be
+What is done is not done again, and an interrupted run resumes, so the whole table can be
 filled over several sittings: keep `--work`. When the minutes are over, the epoch or the input in progress is
 the last. A row's file, ROW-SIGMA.tar.xz, holds everything but the weights; mnist_page.py renders them.
 """
@@ -42,7 +42,7 @@ def recipe_of(row: str, sigma: float, work: Path, assignments: list[str]) -> Rec
     start = ROWS[row]
     recipe = recipes.override(recipes.get(f"mnist-{row}-{sigma}"), assignments)
     folder = None if start is None else str(work / f"{start}-{sigma}")
-    return replace(recipe, hold_out=HOLD_OUT, start=folder)
+    return replace(recipe, holdout_every=HOLD_OUT, init_from=folder)
 
 
 def fill(row: str, sigma: float, options: argparse.Namespace, console: Console) -> Path:

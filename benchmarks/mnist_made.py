@@ -113,7 +113,7 @@ def made(results: Results) -> str:
 def _made(run: Measured) -> list[str]:
     recipe, settings = run.recipe, run.settings
     rho = [recipe.objective.get(key) for key in ("rho_gd", "rho_cm")]
-    start = DASH if recipe.start is None else recipe.start.rstrip("/").rpartition("/")[2]
+    start = DASH if recipe.init_from is None else recipe.init_from.rstrip("/").rpartition("/")[2]
     return [
         f"`{run.name}`",
         f"`{recipe.name}`",
@@ -121,7 +121,7 @@ def _made(run: Measured) -> list[str]:
         str(recipe.schedule.epochs),
         f"{recipe.schedule.lr:g}",
         start,
-        f"1 in {recipe.hold_out}" if recipe.hold_out else DASH,
+        f"1 in {recipe.holdout_every}" if recipe.holdout_every else DASH,
         str(recipe.seed),
         _inputs(run),
         f"{settings['n0']:,} + {settings['n']:,}",

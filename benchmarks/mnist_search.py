@@ -37,7 +37,7 @@ def recipe_of(run: RunFolder, text: str, epochs: int, method: str) -> Recipe:
         *(f"{'objective' if one.split('=')[0] in OF_OBJECTIVE else 'schedule'}.{one}" for one in others),
     ]  # fmt: skip
     recipe = recipes.override(recipes.get(f"mnist-{method}-{run.recipe.sigma}"), assignments)
-    return replace(recipe, hold_out=run.recipe.hold_out, seed=run.recipe.seed)
+    return replace(recipe, holdout_every=run.recipe.holdout_every, seed=run.recipe.seed)
 
 
 def main() -> None:

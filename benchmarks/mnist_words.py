@@ -46,7 +46,7 @@ AFTER_SMOOTHING = """\
 Members smoothed each for itself, then combined (EAS): the best over sigma at each radius."""
 NOT_MEASURED = """\
 Of each row and sigma one run of three members, trained on {images} images; certifying it takes {passes}
-million forward passes of one member. A command that was cut off goes on where it stopped."""
+million forward passes of one member. An interrupted command resumes where it stopped."""
 HOURS = "Hours are reckoned from what a step of 256 images takes there, all sigmas together."
 
 SUMMARY = """\

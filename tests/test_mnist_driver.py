@@ -50,7 +50,7 @@ def test_each_run_is_one_file_with_every_vote(filled: Path) -> None:
         } == {(1, 100, 0.001)}  # every 10th of 3
     recipe = read_archive(files[1])["recipe.yaml"].decode()
     assert "start: runs/mnist/gaussian-0.5\n" in recipe
-    assert "hold_out: 20\n" in recipe
+    assert "holdout_every: 20\n" in recipe
 
 
 def test_what_is_done_is_not_done_again(filled: Path) -> None:

@@ -63,7 +63,7 @@ def write(root: Path) -> Write:
         folder = root / "work" / name
         certificates = folder / "certificates"
         certificates.mkdir(parents=True)
-        (folder / "recipe.yaml").write_text(replace(recipe, start="runs/plain-0.5").to_yaml())
+        (folder / "recipe.yaml").write_text(replace(recipe, init_from="runs/plain-0.5").to_yaml())
         stages = {"train": ("2026-11-16", "a" * 40), "certify": ("2026-11-17", "b" * 40)}
         environment = {
             stage: {"date": f"{date}T09:00:00", "commit": commit, "device": "H200"}

@@ -17,7 +17,7 @@ NAMES = [
     *("GAL", "Gaussian", "GaussianAugmentation", "MACER", "MaxMarginEnsemble"),
     *("Normalize", "Objective", "Predictions", "Schedule", "SmoothAdv"),
     *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
-    *("certify", "certify_members", "certificates_from_counts", "grid_search_weights"),
+    *("certify", "certify_members", "certificates_from_counts", "dataset_spec", "grid_search_weights"),
     *("load", "load_data", "noisy_confidences", "predict", "sween_weights", "train", "eas_from_counts"),
     *("ExactGaussian", "Laplace", "Uniform", "Loss", "MemberObjective", "NoisyBatch"),
 ]

@@ -26,7 +26,7 @@ from rich.table import Column
 SECONDS_BETWEEN_LINES = 10.0
 
 Show = Callable[[int, str], None]
-"""Show so much done in all, with a note on how it goes."""
+"""Show how much is done in all, with a note on how it goes."""
 
 
 @contextmanager
@@ -51,9 +51,9 @@ def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Ite
 
 
 def _plain_lines(console: Console, title: str, total: int) -> Show:
-    """A line at the first report, then every so many seconds, and at the end.
+    """A line at the first report, then every few seconds, and at the end.
 
-    The time left is that of the pace since the first report: before it, there was also getting ready.
+    The time left is estimated from the pace since the first report, which leaves out the start.
     """
     started = time.monotonic()
     first: tuple[float, int] | None = None
@@ -101,7 +101,7 @@ def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]
     asked = False
 
     def tell() -> None:
-        console.print(f"finishing {what}; Ctrl-C again stops at once", highlight=False, markup=False)
+        console.print(f"finishing {what}; press Ctrl-C again to stop now", highlight=False, markup=False)
 
     # A thread tells: what the signal interrupts may be holding the locks that printing takes.
     teller = threading.Thread(target=tell, daemon=True)

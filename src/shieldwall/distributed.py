@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 4 -m shieldwall train RECIPE
 
 In training all walk the same batches in the same order, and each takes consecutive rows of them. Noise is
-drawn for the whole batch, from generators seeded alike, and each process keeps its rows: with B_r of B
+drawn for the whole batch, from generators of equal seeds, and each process keeps its rows: with B_r of B
 rows and L_r the mean loss over them,
 
     L = sum_r (B_r / B) L_r,        grad L = sum_r (B_r / B) grad L_r
@@ -183,13 +183,13 @@ SINGLE = ProcessGroup()
 
 @contextmanager
 def _needing_all() -> Iterator[None]:
-    """Say in one line that another process is gone, and how to go on; why it is, that one has said."""
+    """Say in one line that another process is gone, and how to resume; that process says why."""
     try:
         yield
     except RuntimeError as error:
         reason = re.sub(r"^\[\S+\] ", "", str(error).partition("\n")[0]).partition(". ")[0]
         raise UserError(
-            f"the processes lost one another: {reason}; run the same command to go on from what is saved"
+            f"lost contact with another process ({reason}); run the same command to resume"
         ) from error
 
 

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from shieldwall.errors import UserError
 
 EXTRAS = {
-    "report": ("matplotlib", "jinja2", "altair", "vl_convert"),
-    "serve": ("starlette", "uvicorn", "websockets", "jinja2"),
+    "report": ("matplotlib", "jinja2"),
+    "serve": ("anyio", "starlette", "uvicorn", "websockets", "jinja2"),
     "cluster": ("ray",),
     "tensorboard": ("tensorboard",),
 }

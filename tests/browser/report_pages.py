@@ -9,9 +9,11 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from shieldwall import recipes
+from shieldwall.cli.reports import thumbnails
 from shieldwall.data import datasets
-from shieldwall.report.page import write_page
-from shieldwall.results.record import read_logs
+from shieldwall.report.page.build import report_page
+from shieldwall.results.record import read_runs
+from shieldwall.results.rows import rows_of
 
 METHODS, SIGMAS, VOTES = ("gaussian", "drt"), ("0.25", "0.5"), ("member-1", "we", "mme")
 INPUTS, N = 40, 1000
@@ -69,8 +71,13 @@ def write_four_runs(home: Path) -> Path:
         for method, name in enumerate(METHODS)
         for sigma in SIGMAS
     ]
-    write_page(read_logs(runs), home / "page.html")
-    return home / "page.html"
+    return write_page(runs, home / "page.html")
+
+
+def write_page(runs: list[Path], page: Path) -> Path:
+    rows = rows_of(read_runs(runs), average_seeds=False)
+    page.write_text(report_page(rows, thumbnails=thumbnails(None)), encoding="utf-8")
+    return page
 
 
 def percent(r: float, method: int, sigma: str, vote: int) -> float:
@@ -86,7 +93,7 @@ def open_page(browser: Chrome, page: Path) -> None:
 
 
 def lines(browser: Chrome) -> int:
-    return len(browser.find_elements(By.CSS_SELECTOR, "#chart .mark-line path[d]"))
+    return len(browser.find_elements(By.CSS_SELECTOR, "#chart .line:not([hidden])"))
 
 
 def seen_rows(browser: Chrome) -> list[str]:

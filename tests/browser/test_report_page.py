@@ -20,6 +20,7 @@ from report_pages import (
     tip,
     toggle,
     write_four_runs,
+    write_page,
     write_run,
 )  # fmt: skip
 from selenium.webdriver import ActionChains, Chrome, Keys
@@ -27,8 +28,6 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from shieldwall.data import datasets
-from shieldwall.report.page import write_page
-from shieldwall.results.record import read_logs
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +44,14 @@ def opened(browser: Chrome, page: Path) -> Chrome:
 def test_every_curve_is_drawn_and_nothing_is_asked_for(opened: Chrome, page: Path) -> None:
     assert lines(opened) == 2 * 2 * 3 + 2 * 3  # the logs, and an envelope for each method and vote
     assert len(seen_rows(opened)) == 18
-    assert not opened.find_elements(By.ID, "static")
-    assert opened.find_element(By.CSS_SELECTOR, "#training .panel .mark-line path[d]").is_displayed()
+    assert opened.find_element(By.CSS_SELECTOR, "#training .panel .line").is_displayed()
     opened.find_element(By.ID, "gallery-more").click()
     assert console_errors(opened) == []
     assert requests(opened) == [page.as_uri()]
 
 
 def test_a_toggle_hides_curves_rows_and_training_lines_and_marks_the_best_anew(opened: Chrome) -> None:
-    training = "#panel-0 .mark-line path[d]"
+    training = "#panel-0 .line:not([hidden])"
     assert len(opened.find_elements(By.CSS_SELECTOR, training)) == 4
     toggle(opened, "method", 1).click()
     drawn(opened, 9)
@@ -267,15 +265,14 @@ def test_text_stands_out_from_its_ground(browser: Chrome, page: Path, dark: bool
 def test_without_scripts_there_is_a_picture_and_every_table(browser: Chrome, page: Path) -> None:
     without_scripts(browser)
     browser.get(page.as_uri())
-    picture = browser.find_element(By.ID, "static")
-    assert picture.is_displayed()
-    assert picture.size["width"] > 400
-    assert int(picture.get_property("naturalWidth")) > 400
+    chart = browser.find_element(By.CSS_SELECTOR, "#chart svg")
+    assert chart.size["width"] > 400
+    assert chart.size["height"] > 200
+    assert lines(browser) == len(browser.find_elements(By.CSS_SELECTOR, "#curves .legend li")) == 18
     assert len(seen_rows(browser)) == 18
     assert "pointer" not in browser.find_element(By.CSS_SELECTOR, "#curves figcaption").text
-    panels = browser.find_elements(By.CSS_SELECTOR, "#training .panel img")
+    panels = browser.find_elements(By.CSS_SELECTOR, "#training .panel svg")
     assert len(panels) == 3
-    assert min(int(panel.get_property("naturalWidth")) for panel in panels) > 300
     assert min(panel.size["height"] for panel in panels) > 100
     assert not browser.find_element(By.CSS_SELECTOR, ".toggles").is_displayed()
     assert "needs scripts" in browser.find_element(By.ID, "gallery").text
@@ -284,7 +281,7 @@ def test_without_scripts_there_is_a_picture_and_every_table(browser: Chrome, pag
 def test_names_are_text_whatever_they_hold(browser: Chrome, tmp_path: Path) -> None:
     hostile = "</script><img src=x onerror=document.title='harmed'><b>&amp; \"'$x_1$"
     run = write_run(tmp_path / "run", "digits-gaussian-0.25", 0, "0.25", called=hostile)
-    write_page(read_logs([run]), tmp_path / "page.html")
+    write_page([run], tmp_path / "page.html")
     open_page(browser, tmp_path / "page.html")
     assert browser.find_element(By.TAG_NAME, "h1").text == hostile
     assert browser.title == f"{hostile}: certified accuracy"
@@ -301,7 +298,7 @@ def test_a_log_of_another_tool_has_curves_and_inputs_only(browser: Chrome, tmp_p
     rows = [f"{k}\t{label}\t{predict}\t{radius}\t{int(label == predict)}\n"
             for k, (label, predict, radius) in enumerate(answers(0, 0.25, 1))]  # fmt: skip
     log.write_text("idx\tlabel\tpredict\tradius\tcorrect\n" + "".join(rows))
-    write_page(read_logs([log]), tmp_path / "page.html")
+    write_page([log], tmp_path / "page.html")
     open_page(browser, tmp_path / "page.html")
     assert lines(browser) == 1
     assert len(gallery(browser)) == 24

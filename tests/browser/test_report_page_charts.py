@@ -20,16 +20,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 AT = """
 document.getElementById("chart").scrollIntoView({block: "center", behavior: "instant"});
-function along(axis, value, start, size) {
-  const labels = document.querySelectorAll(`#chart [aria-label^="${axis}-axis"] .role-axis-label text`);
-  const boxes = [...labels].map((label) => label.getBoundingClientRect());
-  const [p, q] = boxes.map((box) => box[start] + box[size] / 2);
-  const [a, b] = [...labels].map((label) => Number(label.textContent));
-  return p + (value - a) / (b - a) * (q - p);
-}
+const {axes} = JSON.parse(document.getElementById("data").textContent);
 const frame = () => new Promise(requestAnimationFrame);
-return frame().then(frame).then(() => (
-  [along("X", arguments[0], "x", "width"), along("Y", arguments[1], "y", "height")]));
+const along = (value, [low, high]) => (value - low) / (high - low);
+return frame().then(frame).then(() => {
+  const box = document.querySelector("#chart .plot").getBoundingClientRect();
+  const [x, y] = [along(arguments[0], axes.x), along(arguments[1], axes.y)];
+  return [box.left + x * box.width, box.bottom - y * box.height];
+});
 """
 
 
@@ -128,9 +126,9 @@ def test_a_tap_shows_a_value_until_the_next_touch_or_scroll(browser: Chrome, pag
             best = percent(radius, 1, "0.5", VOTES.index("we"))
             where = place(browser, radius, best)
             tap(browser, where)
-            title, read, _ = tip(browser)
-            assert title.startswith("digits-drt")
-            assert float(read) == radius
+            title, read, accuracy = tip(browser)
+            assert "best of" in title
+            assert (float(read), float(accuracy)) == (radius, pytest.approx(best, abs=0.006))
             assert browser.execute_script(TIP)["bottom"] < where["y"]
         browser.execute_script("scrollBy(0, 40)")
         hidden = "return document.getElementById('tip').hidden"
@@ -145,7 +143,8 @@ const channel = (c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055)
 const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
 const numbers = (text) => text.match(/[0-9.]+/g).map(Number);
 const ground = numbers(getComputedStyle(document.body).backgroundColor);
-return [...document.querySelectorAll(".chart .mark-line path[d], .sample line, .sample path")].map((path) => {
+const drawn = ".chart .line:not([hidden]), .sample line, .sample path";
+return [...document.querySelectorAll(drawn)].map((path) => {
   const style = getComputedStyle(path);
   const ink = numbers(style.fill === "none" || path.tagName === "line" ? style.stroke : style.fill);
   const seen = ink.slice(0, 3).map((c, k) => style.opacity * c + (1 - style.opacity) * ground[k]);
@@ -167,16 +166,16 @@ def test_every_curve_stands_out_from_its_ground(browser: Chrome, page: Path, dar
 
 def test_symbols_tell_sigmas_apart_and_members_carry_their_number(browser: Chrome, page: Path) -> None:
     open_page(browser, page)
-    shapes = "#chart .role-mark.layer_1_marks path"
+    shapes = "#chart .mark:not([hidden]) path"
     assert len(browser.find_elements(By.CSS_SELECTOR, shapes)) == 3 * 12
     outlines = {path.get_attribute("d") for path in browser.find_elements(By.CSS_SELECTOR, shapes)}
     assert len(outlines) == 2
-    numbers = browser.find_elements(By.CSS_SELECTOR, "#chart .role-mark.mark-text text")
+    numbers = browser.find_elements(By.CSS_SELECTOR, "#chart .number:not([hidden])")
     assert {text.text for text in numbers} == {"1"}
     assert len(numbers) == 3 * 6  # four runs and two envelopes of member 1, three places each
     toggle(browser, "protocol", 2).click()
     drawn(browser, 12)
-    assert not browser.find_elements(By.CSS_SELECTOR, "#chart .role-mark.mark-text text")
+    assert not browser.find_elements(By.CSS_SELECTOR, "#chart .number:not([hidden])")
 
 
 def test_without_a_sigma_the_envelopes_alone_are_drawn(browser: Chrome, page: Path) -> None:

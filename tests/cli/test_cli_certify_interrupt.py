@@ -25,8 +25,8 @@ from rich.console import Console
 
 from shieldwall.console import defer_interrupt
 
-FINISHING = "finishing the inputs in progress; Ctrl-C again stops at once\n"
-STOPPED = "stopped; run the same command to go on from here\n"
+FINISHING = "finishing the inputs in progress; press Ctrl-C again to stop now\n"
+STOPPED = "interrupted; run the same command to resume\n"
 
 
 @pytest.fixture(autouse=True)

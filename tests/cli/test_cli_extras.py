@@ -24,7 +24,6 @@ def without(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("report", ["report", "RUN", "--plot", "curves.png"]),
         ("report", ["report", "RUN", "--html", "page.html"]),
         ("report", ["theory", "diagnose", "RUN"]),
-        ("report", ["theory", "figures"]),
         ("serve", ["serve", "RUN"]),
         ("tensorboard", ["train", "smoke", "--out", "other", "--tensorboard"]),
     ],

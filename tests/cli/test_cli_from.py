@@ -19,7 +19,7 @@ def test_drt_starts_from_trained_members(shieldwall: Shieldwall, trained: Path, 
     assert done.code == 0, done.err
     assert "random weights" not in done.out
     assert snapshot(trained) == before
-    assert yaml.safe_load((out / "recipe.yaml").read_text())["start"] == str(trained)
+    assert yaml.safe_load((out / "recipe.yaml").read_text())["init_from"] == str(trained)
     assert (out / "start.yaml").read_text() == (trained / "recipe.yaml").read_text()
     first = json.loads((out / "training.jsonl").read_text().splitlines()[0])
     from_scratch = json.loads((trained / "training.jsonl").read_text().splitlines()[0])
@@ -32,7 +32,7 @@ def test_drt_starts_from_trained_members(shieldwall: Shieldwall, trained: Path, 
 def test_drt_from_scratch_is_remarked_on(shieldwall: Shieldwall, tmp_path: Path) -> None:
     done = shieldwall("train", "smoke", *DRT, "--set", "schedule.epochs=1", "--out", tmp_path / "drt")
     assert done.code == 0, done.err
-    assert "random weights; DRT usually goes on from trained members: --from RUN" in done.out
+    assert "random weights; DRT usually fine-tunes trained members: --from RUN" in done.out
 
 
 def test_the_starting_weights_are_the_other_run_s(

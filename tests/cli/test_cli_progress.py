@@ -83,7 +83,7 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(shieldwall: Shieldwall, trai
         started.send_signal(signal.SIGINT)
         ended = finish(started)
     assert ended.code == 130
-    assert ended.err == "stopped; run the same command to go on from here\n"
+    assert ended.err == "interrupted; run the same command to resume\n"
     assert "\x1b" not in ended.out
     assert ended.out.startswith("certifying 30 inputs, 4 votes: 3%  ")
     assert all(2 <= len(rows(trained / f"certificates/{vote}.tsv")) - 1 < 30 for vote in VOTES)

@@ -36,7 +36,7 @@ def stop_after(epoch: int, monkeypatch: pytest.MonkeyPatch, *, logged: bool) -> 
 
 def assert_stopped(outcome: Outcome) -> None:
     assert outcome.code == 130
-    assert outcome.err == "stopped; run the same command to go on from here\n"
+    assert outcome.err == "interrupted; run the same command to resume\n"
 
 
 @pytest.mark.parametrize(("epoch", "logged"), [(1, True), (2, False), (3, True), (3, False)])

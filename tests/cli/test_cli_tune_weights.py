@@ -21,13 +21,15 @@ from shieldwall.smoothing.confidences import noisy_confidences
 @pytest.fixture
 def held_out_run(shieldwall: Shieldwall, tmp_path: Path) -> Path:
     folder = tmp_path / "held-out"
-    done = shieldwall("train", "smoke", "--set", "hold_out=5", "--set", "schedule.epochs=1", "--out", folder)
+    done = shieldwall(
+        "train", "smoke", "--set", "holdout_every=5", "--set", "schedule.epochs=1", "--out", folder
+    )
     assert done.code == 0, done.err
     return folder
 
 
 def test_held_out_images_are_those_that_training_does_not_see() -> None:
-    recipe = recipes.override(recipes.get("smoke"), ["hold_out=5"])
+    recipe = recipes.override(recipes.get("smoke"), ["holdout_every=5"])
     dataset = load_data("digits")
     seen, unseen = training_part(recipe, dataset), held_out_part(recipe, dataset)
     assert len(seen) + len(unseen) == len(dataset.train)
@@ -117,7 +119,7 @@ def test_mistakes(shieldwall: Shieldwall, held_out_run: Path, trained: Path, tmp
     certified = ["--method", "grid", "--objective", "certified", "--radius"]
     refused(tune(*certified, "-1"), "0 or a positive number; given: -1")
     refused(tune(*certified, "9"), "no image can be certified at radius 9 with gaussian(0.25) and n = 1,000")
-    refused(tune(*certified, "0.1", "--copies", "0"), "copies")
+    refused(tune(*certified, "0.1", "--copies", "0"), "--copies must be at least 1; given: 0")
     assert not (held_out_run / "weights.yaml").exists()
-    refused(shieldwall("tune-weights", trained), "--set hold_out=10")
-    refused(shieldwall("train", "smoke", "--set", "hold_out=1", "--out", tmp_path / "bad"), "at least 2")
+    refused(shieldwall("tune-weights", trained), "--set holdout_every=10")
+    refused(shieldwall("train", "smoke", "--set", "holdout_every=1", "--out", tmp_path / "bad"), "at least 2")

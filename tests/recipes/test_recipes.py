@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import yaml
 
 from shieldwall import UserError, recipes
 from shieldwall.data import datasets
@@ -137,3 +138,13 @@ def test_macer_refuses_noise_that_is_not_gaussian() -> None:
     recipe = recipes.override(recipes.get("digits-macer"), ["noise=laplace"])
     with pytest.raises(UserError, match=r"Gaussian noise; given: laplace\(0\.1"):
         build_objective(recipe.objective, noise_of(recipe))
+
+
+def test_former_keys_are_read_and_the_new_ones_named() -> None:
+    smoke = recipes.get("smoke")
+    with pytest.warns(FutureWarning, match="recipe key hold_out is now called holdout_every"):
+        assert recipes.override(smoke, ["hold_out=5"]).holdout_every == 5
+    written = yaml.safe_load(smoke.to_yaml())
+    del written["init_from"]
+    written["start"] = "runs/other"
+    assert recipes.from_mapping(written).init_from == "runs/other"

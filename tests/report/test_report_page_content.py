@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy.stats import norm
 
 from shieldwall import recipes
-from shieldwall.data.splits import Dataset, TensorSplit
+from shieldwall.cli.reports import thumbnails
 from shieldwall.errors import UserError
-from shieldwall.report.page import gallery, write_page
+from shieldwall.report.page.build import report_page
 from shieldwall.report.page.curves import starts_hidden
 from shieldwall.report.page.entries import choices, entries
 from shieldwall.report.page.envelope import envelopes
+from shieldwall.report.page.sprite import Thumbnails
 from shieldwall.report.page.training_curves import panels
 from shieldwall.results.paper import envelope_counterpart
-from shieldwall.results.record import RunRecord, read_logs
-from shieldwall.results.rows import select_votes
+from shieldwall.results.record import RunRecord, read_logs, read_runs
+from shieldwall.results.rows import rows_of
 
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 MOST_BYTES = 3_000_000
@@ -79,11 +79,13 @@ class Texts(HTMLParser):
 
 
 def written(
-    runs: list[Path], tmp_path: Path, votes: Sequence[str] = (), **options: Any
+    runs: list[Path],
+    votes: Sequence[str] = (),
+    radii: Sequence[float] | None = None,
+    data_dir: Path | None = None,
 ) -> tuple[str, dict[str, list[list[str]]]]:
-    out = tmp_path / "out" / "page.html"
-    write_page(select_votes(read_logs(runs), votes), out, **options)
-    text = out.read_text(encoding="utf-8")
+    """The page of these runs, and its tables by section."""
+    text = report_page(rows_of(read_runs(runs), votes, average_seeds=False), radii, thumbnails(data_dir))
     return text, Texts(text).rows
 
 
@@ -110,7 +112,7 @@ def test_the_papers_numbers_stand_beside_ours_with_the_difference(mnist: list[Pa
     radius 1.0 is 8 of 20, all of them certified at sigma 1.
     """
     middle = write_run(tmp_path / "0.5", "mnist-gaussian-0.5", {"we": [0.0] * 20})
-    _, rows = written([*mnist, middle], tmp_path)
+    _, rows = written([*mnist, middle])
     heading, *beside = rows["paper"]
     at = {text.split()[-1]: place for place, text in enumerate(heading)}
     titles = [row[0] for row in beside]
@@ -135,15 +137,15 @@ def test_the_papers_numbers_stand_beside_ours_with_the_difference(mnist: list[Pa
 
 def test_a_recipe_without_a_counterpart_has_no_such_table(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.1, 0.2, 0.3]})
-    page, rows = written([run], tmp_path)
+    page, rows = written([run])
     assert "paper" not in rows
     assert 'href="#paper"' not in page
 
 
 def test_radii_are_the_papers_or_those_asked_for(mnist: list[Path], tmp_path: Path) -> None:
-    _, rows = written(mnist, tmp_path)
+    _, rows = written(mnist)
     assert [text.split()[-1] for text in rows["table"][0][1:]] == [f"{0.25 * k:.2f}" for k in range(11)]
-    _, rows = written(mnist, tmp_path, radii=[0.3, 0.1])
+    _, rows = written(mnist, radii=[0.3, 0.1])
     assert [text.split()[-1] for text in rows["table"][0][1:]] == ["0.00", "0.10", "0.30"]
     assert rows["table"][1] == ["mnist-gaussian member 1", "95.0", "90.0", "70.0"]
 
@@ -202,36 +204,51 @@ def test_members_and_tuned_weights_start_hidden_only_among_many_curves(tmp_path:
     assert starts_hidden(entries(read_logs(runs))) == {"member 1", "member 2", "we-grid"}
     members = [path for run in runs for path in run.glob("certificates/member-*.tsv")]
     assert starts_hidden(entries(read_logs(members * 2))) == set()
-    page, _ = written(runs, tmp_path)
+    page, _ = written(runs)
     unchecked = re.findall(r'<input type="checkbox" name="protocol" value="(\d)" autocomplete', page)
     assert unchecked == ["3", "4", "5"]
 
 
-def test_curves_hold_the_exact_accuracy_at_every_radius_of_the_grid(
-    mnist: list[Path], tmp_path: Path
-) -> None:
-    page, _ = written(mnist, tmp_path)
+def test_the_pointer_is_told_exact_accuracies_at_round_radii(mnist: list[Path]) -> None:
+    page, _ = written(mnist)
     data = data_of(page)
     logs = read_logs(mnist)
     radii = data["radii"]
-    assert (radii[0], len(radii) <= 540, radii[-1] > 2.4) == (0, True, True)
+    assert (radii[0], 40 < len(radii) <= 120, radii[-1] > 2.35) == (0, True, True)
     for curve, log in zip(data["curves"], logs, strict=False):
         exact = [
             100 * np.mean(log.certificates.correct & (log.certificates.radii >= r))
             for r in radii[: len(curve["accuracy"])]
         ]
         assert curve["accuracy"] == pytest.approx(exact)
-        assert curve["accuracy"][-1] == 0
+        rest = radii[len(curve["accuracy"]) :]
+        assert [r for r in rest if r <= log.certificates.radii[log.certificates.correct].max()] == []
 
 
-def test_the_same_input_gives_the_same_bytes(mnist: list[Path], tmp_path: Path) -> None:
-    write_page(read_logs(mnist), tmp_path / "first.html")
-    write_page(read_logs(mnist), tmp_path / "second.html")
-    assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
+def test_lines_go_through_the_values_and_down_to_zero(mnist: list[Path]) -> None:
+    page, _ = written(mnist)
+    paths = dict(re.findall(r'<path class="line" id="chart-curve-(\d+)"[^>]* d="([^"]+)"', page))
+    data, log = data_of(page), read_logs(mnist)[0]
+    largest, top = data["axes"]["x"][1], data["axes"]["y"][1]
+    assert len(paths) == len(data["curves"])
+    points = [tuple(map(float, point.split(","))) for point in re.split("[ML]", paths["0"])[1:]]
+    assert points[0][0] == 0
+    assert points[-1][1] == 1000
+    for x, y in points:
+        radius = x / 1000 * largest
+        near = [
+            100 * np.mean(log.certificates.correct & (log.certificates.radii >= radius + shift))
+            for shift in (-0.002 * largest, 0.002 * largest)
+        ]
+        assert near[1] - 0.1 <= (1000 - y) / 1000 * top <= near[0] + 0.1
+
+
+def test_the_same_input_gives_the_same_page(mnist: list[Path]) -> None:
+    assert written(mnist) == written(mnist)
 
 
 def test_the_page_forbids_requests_and_names_no_other_place(mnist: list[Path], tmp_path: Path) -> None:
-    page, _ = written(mnist, tmp_path)
+    page, _ = written(mnist)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     assert "default-src 'none'" in policy[1]
@@ -249,7 +266,7 @@ def test_what_the_numbers_were_made_with(tmp_path: Path) -> None:
         "certify": {"commit": "b" * 40 + " (changed)", "device": "two"},
     }
     (run / "environment.json").write_text(json.dumps(stages))
-    page, _ = written([run], tmp_path)
+    page, _ = written([run])
     facts = dict(re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", page))
     assert facts == {
         "run": "digits-drt", "votes": "WE", "recipe": "digits-drt", "data": "digits", "model": "digits-cnn",
@@ -265,7 +282,7 @@ def test_what_the_numbers_were_made_with(tmp_path: Path) -> None:
 def test_votes_of_members_add_up_and_what_is_no_count_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "we.tsv").write_text(certificates([0.1, 0.2], 0.25, "we", counts="5,3,0;4,0,4"))
     (tmp_path / "mme.tsv").write_text(certificates([0.1], 0.25, "mme", counts="many"))
-    page, _ = written([tmp_path / "we.tsv", tmp_path / "mme.tsv"], tmp_path)
+    page, _ = written([tmp_path / "we.tsv", tmp_path / "mme.tsv"])
     logs = data_of(page, "gallery-data")["logs"]
     assert [log["counts"] for log in logs] == [[[0, 9, 2, 4, 1, 3]] * 2, None]
 
@@ -293,7 +310,7 @@ def test_long_training_logs_are_thinned_and_keep_their_last_epoch(tmp_path: Path
     run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.1]})
     lines = "".join(json.dumps({"epoch": k, "loss": 1 / k}) + "\n" for k in range(1, 1001))
     (run / "training.jsonl").write_text(lines)
-    page, rows = written([run], tmp_path)
+    page, rows = written([run])
     line = data_of(page)["panels"][0]["lines"][0]
     assert line["epochs"] == [*range(1, 1001, 4), 1000]
     assert "The curves of digits-gaussian have every 4th epoch." in page
@@ -302,7 +319,7 @@ def test_long_training_logs_are_thinned_and_keep_their_last_epoch(tmp_path: Path
 
 def test_nothing_certified_is_shown_as_such(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.0, 0.0]})
-    _, rows = written([run], tmp_path)
+    _, rows = written([run])
     assert rows["table"][1][1:3] == ["0.0", "0.0"]
 
 
@@ -312,36 +329,32 @@ def test_a_data_set_that_is_not_there_leaves_the_pictures_out(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("SHIELDWALL_DATA", raising=False)
     run = write_run(tmp_path / "run", "cifar10-gaussian", {"we": [0.1, 0.2]})
-    page, _ = written([run], tmp_path)
+    page, _ = written([run])
     assert "The pictures are left out: cifar10 was not found" in page
     assert "pictures" not in data_of(page, "gallery-data")["sets"][0]
     with pytest.raises(UserError, match="nowhere does not exist"):
-        written([run], tmp_path, data_dir=tmp_path / "nowhere")
+        written([run], data_dir=tmp_path / "nowhere")
 
 
 def test_labels_that_are_not_the_data_sets_leave_the_pictures_out(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.1] * 20})
-    page, _ = written([run], tmp_path)
+    page, _ = written([run])
     assert "the labels are not those of digits&#39;s test images" in page
     assert "pictures" not in data_of(page, "gallery-data")["sets"][0]
 
 
 def test_radii_are_rounded_down_in_the_gallery(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", "digits-gaussian", {"we": [0.12999999, 0.5]})
-    page, _ = written([run], tmp_path)
+    page, _ = written([run])
     assert data_of(page, "gallery-data")["logs"][0]["radius"] == [0.1299, 0.5]
 
 
 @pytest.mark.parametrize(("runs", "votes"), [(1, 3), pytest.param(12, 8, marks=pytest.mark.slow)])
-def test_a_page_of_1000_colour_inputs_is_small(
-    runs: int, votes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_of_1000_colour_inputs_is_small(runs: int, votes: int, tmp_path: Path) -> None:
     """Pictures of pure noise, which no picture is harder to pack than, and counts of many digits."""
     rng = np.random.default_rng(0)
-    pixels = torch.from_numpy(rng.integers(0, 256, (1000, 3, 32, 32), dtype=np.uint8))
-    split = TensorSplit(pixels, torch.arange(1000) % 10)
-    noise = Dataset("cifar10", split, split, tuple("abcdefghij"), (3, 32, 32))
-    monkeypatch.setattr(gallery, "find", lambda name, data_dir: noise)
+    pixels = rng.integers(0, 256, (1000, 3, 32, 32), dtype=np.uint8)
+    noise = Thumbnails([k % 10 for k in range(1000)], "abcdefghij", (3, 32, 32), pixels.__getitem__)
     radii = np.abs(norm.ppf(rng.uniform(size=1000))).tolist()
     text = certificates(radii, 0.25, "VOTE", counts=",".join(["12345"] * 10))
     folders = []
@@ -352,7 +365,8 @@ def test_a_page_of_1000_colour_inputs_is_small(
             file.write_text(text.replace("VOTE", f"member-{vote + 1}"))
         epochs = "".join(json.dumps({"epoch": e, "loss": 1 / e, "gd": 2 / e}) + "\n" for e in range(1, 151))
         (folders[-1] / "training.jsonl").write_text(epochs)
-    page, _ = written(folders, tmp_path)
+    rows = rows_of(read_runs(folders), average_seeds=False)
+    page = report_page(rows, thumbnails=lambda data: noise)
     assert len(page.encode()) < MOST_BYTES
     shown = data_of(page, "gallery-data")["sets"][0]["idx"]
     assert len(shown) == min(1000, 24_000 // (runs * votes))

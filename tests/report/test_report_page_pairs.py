@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from test_report_page_content import SIGMA, write_run, written
 
+from shieldwall import recipes
+
 RHO = "\N{GREEK SMALL LETTER RHO}"
 
 
@@ -29,7 +31,7 @@ def test_the_best_over_sigma_is_held_against_the_papers_of_the_same_sigmas_only(
     runs = [run(tmp_path / sigma, f"mnist-gaussian-{sigma}") for sigma in ("0.25", "0.5", "1.0")]
 
     def best(some: list[Path]) -> list[str]:
-        _, rows = written(some, tmp_path)
+        _, rows = written(some)
         return [row[0] for row in rows["paper"] if "best of" in row[0]]
 
     assert best(runs[:2]) == []
@@ -38,8 +40,9 @@ def test_the_best_over_sigma_is_held_against_the_papers_of_the_same_sigmas_only(
 
 def test_drts_weights_are_said_where_the_papers_are_others(tmp_path: Path) -> None:
     same = run(tmp_path / "same", "mnist-drt-1.0")
-    other = run(tmp_path / "other", "mnist-drt-0.5")
-    _, rows = written([same, other], tmp_path)
+    objective = {**recipes.get("mnist-drt-0.5").objective, "rho_gd": 5, "rho_cm": 5}
+    other = run(tmp_path / "other", "mnist-drt-0.5", objective=objective)
+    _, rows = written([same, other])
     beside = [row[0].split(" beside ")[1] for row in rows["paper"] if " beside " in row[0]]
     assert beside == [
         f"DRT + WE (Gaussian); {SIGMA} 1; {RHO} 5, 0.5; Table 6",
@@ -50,9 +53,9 @@ def test_drts_weights_are_said_where_the_papers_are_others(tmp_path: Path) -> No
 def test_the_best_of_envelopes_is_marked_only_over_the_same_sigmas(tmp_path: Path) -> None:
     plain = [run(tmp_path / f"p{sigma}", f"mnist-gaussian-{sigma}") for sigma in ("0.25", "0.5", "1.0")]
     drt = [run(tmp_path / f"d{sigma}", f"mnist-drt-{sigma}", 0.3) for sigma in ("0.25", "0.5", "1.0")]
-    page, _ = written([*plain, *drt], tmp_path)
+    page, _ = written([*plain, *drt])
     assert best_cells(page, OVER_SIGMA) > 0
-    page, _ = written([*plain, *drt[1:]], tmp_path)
+    page, _ = written([*plain, *drt[1:]])
     assert best_cells(page, OVER_SIGMA) == 0
 
 
@@ -68,11 +71,11 @@ def test_nothing_is_best_among_rows_that_do_not_compare(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     runs = [run(tmp_path / "a", "digits-gaussian"), run(tmp_path / "b", "digits-drt", 0.3)]
-    page, _ = written(runs, tmp_path)
+    page, _ = written(runs)
     assert best_cells(page, SINGLE) > 0
     assert "do not compare" not in page
     change(runs[1], old, new)
-    page, _ = written(runs, tmp_path)
+    page, _ = written(runs)
     assert best_cells(page, SINGLE) == 0
     assert f"{said} from log to log, so the rows do not compare" in page
 
@@ -81,5 +84,5 @@ def test_a_page_shows_the_votes_asked_for(tmp_path: Path) -> None:
     runs = [
         write_run(tmp_path / "run", "digits-gaussian", {vote: [0.1, 0.2] for vote in ("we", "mme", "eas")})
     ]
-    _, rows = written(runs, tmp_path, votes=["we", "eas"])
+    _, rows = written(runs, votes=["we", "eas"])
     assert [row[0] for row in rows["table"][1:]] == ["WE", "EAS"]

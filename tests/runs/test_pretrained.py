@@ -230,7 +230,7 @@ def test_certify_and_predict_take_the_name(kept: Path) -> None:
     assert len(Path("runs/digits-0.5/certificates/we.tsv").read_text().splitlines()) == 3
 
 
-@pytest.mark.parametrize("how", [["--from", "digits-0.5"], ["--set", "start=digits-0.5"]])
+@pytest.mark.parametrize("how", [["--from", "digits-0.5"], ["--set", "init_from=digits-0.5"]])
 def test_training_starts_from_the_name(kept: Path, how: list[str]) -> None:
     changes = ["members=2", "schedule.epochs=1", "sigma=0.5"]
     options = [word for change in changes for word in ("--set", change)]
@@ -238,7 +238,7 @@ def test_training_starts_from_the_name(kept: Path, how: list[str]) -> None:
         cli.app, ["train", "digits-gaussian", "--out", "new", *options, *how], catch_exceptions=False
     )
     assert result.exit_code == 0, result.output
-    assert RunFolder("new").recipe.start == "runs/digits-0.5"
+    assert RunFolder("new").recipe.init_from == "runs/digits-0.5"
     assert recipes.from_mapping(yaml.safe_load(Path("new/start.yaml").read_text())) == DIGITS
 
 
@@ -264,7 +264,7 @@ def test_certificates_of_other_members_are_not_measured_of_these(kept: Path, tmp
 def test_every_shipped_ensemble_loads_and_is_as_published(name: str) -> None:
     folder = pretrained.packaged_run(name)
     run = RunFolder(folder)
-    assert run.recipe.start is None or not Path(run.recipe.start).is_absolute()
+    assert run.recipe.init_from is None or not Path(run.recipe.init_from).is_absolute()
     we = sw.load(name)
     assert isinstance(we, sw.WeightedEnsemble)
     assert len(we.members) == run.recipe.members

@@ -77,7 +77,7 @@ def records(*weakest: float) -> list[dict[str, float]]:
 
 
 def test_a_member_that_falls_back_to_chance_stops_the_training() -> None:
-    with pytest.raises(UserError, match=r"a member died in epoch 3: .* fell from 90\.0% to 11\.0%"):
+    with pytest.raises(UserError, match=r"a member collapsed in epoch 3: .* fell from 90\.0% to 11\.0%"):
         check_alive(records(0.5, 0.9, 0.11), chance=0.11)
 
 
@@ -104,7 +104,7 @@ def test_a_member_that_dies_is_seen_though_the_others_live() -> None:
 
     members = [nn.Sequential(nn.Flatten(), nn.Linear(64, 10)) for _ in range(2)]
     schedule = sw.Schedule(epochs=4, batch_size=100, lr=0.1)
-    with pytest.raises(UserError, match="a member died in epoch 3"):
+    with pytest.raises(UserError, match="a member collapsed in epoch 3"):
         sw.train(members, digits, Killing(NOISE), schedule=schedule)
 
 

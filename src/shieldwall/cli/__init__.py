@@ -3,7 +3,9 @@
 import os
 import sys
 import time
-from typing import Annotated, NoReturn
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -62,6 +64,7 @@ app.add_typer(theory.app, name="theory")
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
+    warnings.showwarning = _show_renamings(warnings.showwarning)
     try:
         app()
     except UserError as error:
@@ -72,8 +75,20 @@ def main() -> None:
         if isinstance(end, SystemExit) and end.code != STOPPED:  # typer turns Ctrl-C into an exit
             raise
         if os.environ.get("RANK", "0") == "0":
-            Console(stderr=True).print("stopped; run the same command to go on from here")
+            Console(stderr=True).print("interrupted; run the same command to resume")
         sys.exit(STOPPED)
+
+
+def _show_renamings(show: Callable[..., None]) -> Callable[..., None]:
+    """A warning of a name that has changed is a note of one line; others are shown as before."""
+
+    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, FutureWarning):
+            Console(stderr=True).print(f"note: {message}", highlight=False, markup=False, soft_wrap=True)
+        else:
+            show(message, category, *where, **more)
+
+    return shown
 
 
 def _fail(message: str) -> NoReturn:

@@ -15,9 +15,8 @@ def recipes_command(
 ) -> None:
     """List the recipes, or show one in full.
 
-    A name may carry another sigma than the recipe's own: `mnist-gaussian-1.0`. Those called drt go on from
-    trained members: give `shieldwall train` a run of the method they wrap, with `--from`. Example:
-    `shieldwall recipes cifar10`
+    Append a sigma to choose it: `mnist-gaussian-1.0`. DRT recipes fine-tune trained members: pass
+    `--from RUN` to `shieldwall train`. Example: `shieldwall recipes cifar10`
     """
     from itertools import groupby
 

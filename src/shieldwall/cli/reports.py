@@ -1,11 +1,18 @@
 """`report`: what was certified, shown."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shieldwall.cli.options import DataDir, console, numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from shieldwall.report.page.sprite import Thumbnails
 
 
 def report_command(
@@ -65,11 +72,35 @@ def report_command(
             write_output(path, figure_bytes(figure, path, about))
         console.print(f"plot: {', '.join(map(str, plot))}", soft_wrap=True)
     if html is not None:
-        from shieldwall.report.page import write_page
+        from shieldwall.report.page.build import report_page
 
-        logs = [log for row in rows_of(records, chosen_votes, average_seeds=False) for log in row.logs]
-        write_page(logs, html, data_dir=data_dir, radii=chosen_radii)
+        rows = rows_of(records, chosen_votes, average_seeds=False)
+        write_output(html, report_page(rows, chosen_radii, thumbnails(data_dir)).encode())
         console.print(f"page: {html}", soft_wrap=True)
+
+
+def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
+    """Pictures of a data set's test inputs, by its name; None for a set that is not on this machine."""
+    from shieldwall.data.datasets import load, roots
+    from shieldwall.errors import UserError
+    from shieldwall.report.page.sprite import Thumbnails
+
+    if data_dir is not None:
+        roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
+
+    def find(name: str) -> Thumbnails | None:
+        try:
+            dataset = load(name, data_dir)
+        except UserError:
+            return None
+        test = dataset.test
+
+        def pixels(index: int) -> "NDArray[np.uint8]":
+            return (255 * test.images([index])[0]).round().byte().numpy()
+
+        return Thumbnails(test.labels.tolist(), dataset.classes, dataset.shape, pixels)
+
+    return find
 
 
 def _certified(path: Path) -> Path:

@@ -34,7 +34,7 @@ def train_command(
 ) -> None:
     """Train a recipe's members into a run folder.
 
-    Called again after an interruption, it goes on from the last epoch, to the same losses.
+    An interrupted run resumes at the last epoch and reaches the same losses.
     Example: `shieldwall train mnist-gaussian --set sigma=1.0 --out runs/mnist-1.0`; then, with diversity
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
@@ -46,9 +46,9 @@ def train_command(
     if seed is not None:
         resolved = replace(resolved, seed=seed)
     if start is not None:
-        resolved = replace(resolved, start=str(start))
-    if resolved.start is not None:
-        resolved = replace(resolved, start=str(resolve_run(resolved.start, to_write=True)))
+        resolved = replace(resolved, init_from=str(start))
+    if resolved.init_from is not None:
+        resolved = replace(resolved, init_from=str(resolve_run(resolved.init_from, to_write=True)))
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
         resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
@@ -80,8 +80,8 @@ def tune_weights_command(
 ) -> None:
     """Tune the weights of the weighted vote on images held out from training.
 
-    The run must have been trained with `--set hold_out=10` or similar. Certification then has one more vote:
-    `we-sween`, `we-grid`, or `we-grid-0.5` for certified accuracy at radius 0.5.
+    The run must have been trained with `--set holdout_every=10` or similar. Certification then has one more
+    vote: `we-sween`, `we-grid`, or `we-grid-0.5` for certified accuracy at radius 0.5.
     """
     from shieldwall.runs.pretrained import resolve_run
     from shieldwall.runs.tune_weights import tune_weights_run

@@ -63,7 +63,7 @@ class WeightedEnsemble(Ensemble):
 
 
 class MaxMarginEnsemble(Ensemble):
-    """MME: the confidences of the member most sure of itself (def:maximum-margin-ensemble)."""
+    """MME: the confidences of the most confident member (def:maximum-margin-ensemble)."""
 
     def scores(self, confidences: Tensor) -> Tensor:
         return votes.max_margin(confidences)

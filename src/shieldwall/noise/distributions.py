@@ -196,7 +196,7 @@ def noise_by_name(kind: str, sigma: float) -> Noise:
 
 
 def check_noise(given: object) -> None:
-    """Refuse what is no noise, such as its standard deviation alone."""
+    """Refuse what is not noise, such as its standard deviation alone."""
     if not isinstance(given, Noise):
         sigma = given if isinstance(given, Real) else 0.25
         raise UserError(

@@ -111,7 +111,7 @@ METHODS: dict[str, tuple[str, Description]] = {
         "steady by Rényi divergence",
         single("stability", num_noise=1, lam=2.0, divergence="renyi", order=2.0),
     ),
-    "consistency": ("noisy copies predicted alike", CONSISTENCY),
+    "consistency": ("equal answers for noisy copies", CONSISTENCY),
     "adp": ("diversity among wrong classes", single("adp", num_noise=2, alpha=2.0, beta=0.5)),
     # The paper adds L_GAL as it is; Kariyappa & Qureshi (2019) use half of it.
     "gal": ("diverse loss gradients", single("gal", num_noise=2, weight=1.0)),

@@ -1,6 +1,7 @@
 """A recipe: a named, complete, validated description of an experiment."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,6 +16,9 @@ from shieldwall.vocabulary import BOUNDS, NOISES, NORMS, PRECISIONS
 
 CURVES = ("step", "cosine")
 TRAINING_PRECISIONS = ("float32", "bfloat16")
+
+FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
+"""Keys of earlier versions, read for one more release."""
 
 JOINT = ("drt", "adp", "gal")
 """Methods that compare members, so that all must see the same batches. With the others each member has its
@@ -94,9 +98,9 @@ class Certification:
     alpha: float = 0.001
     """The failure probability of each certificate."""
     every: int = 1
-    """Certify every so many inputs: 10 on MNIST and CIFAR-10, as the literature does."""
+    """Certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does."""
     limit: int | None = None
-    """At most so many of them."""
+    """Certify at most this many inputs."""
     bound: str = "one-sided"
     radii: tuple[float, ...] = ()
     """Stop an input as soon as each of these radii is decided; none for n draws at every input."""
@@ -136,10 +140,10 @@ class Recipe:
     members: int = 3
     independent: bool = False
     """Train each member on an order and noise of its own, instead of all on the same batches."""
-    start: str | None = None
+    init_from: str | None = None
     """The run folder whose trained members to start from; None for random weights."""
-    hold_out: int = 0
-    """Keep every so many-th training image from training, for tuning the vote's weights; 0 for none."""
+    holdout_every: int = 0
+    """Hold out every N-th training image, for tuning the vote's weights; 0 for none."""
     schedule: Schedule = field(default_factory=Schedule)
     certification: Certification = field(default_factory=Certification)
     seed: int = 0
@@ -149,8 +153,8 @@ class Recipe:
             raise UserError(f"sigma must be a positive number; given: {self.sigma}")
         if self.noise not in NOISES:
             raise unknown_name("noise", self.noise, NOISES)
-        if self.hold_out < 0 or self.hold_out == 1:
-            raise UserError(f"hold_out must be 0 for none, or at least 2; given: {self.hold_out}")
+        if self.holdout_every < 0 or self.holdout_every == 1:
+            raise UserError(f"holdout_every must be 0 for none, or at least 2; given: {self.holdout_every}")
         if self.members < 1:
             raise UserError(f"members must be at least 1; given: {self.members}")
 
@@ -159,8 +163,8 @@ class Recipe:
 
 
 def from_mapping(mapping: Mapping[str, Any]) -> Recipe:
-    """A recipe from plain data, every key and type checked."""
-    recipe: Recipe = build(Recipe, mapping)
+    """A recipe from plain data, every key and type checked; former names of keys are understood."""
+    recipe: Recipe = build(Recipe, {FORMER_KEYS.get(key, key): value for key, value in mapping.items()})
     return recipe
 
 
@@ -185,6 +189,9 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise UserError(f"--set takes key=value, such as schedule.epochs=10; given: {assignment!r}")
+        if new_key := FORMER_KEYS.get(key.strip()):
+            warnings.warn(f"recipe key {key.strip()} is now called {new_key}", FutureWarning, stacklevel=2)
+            key = new_key
         *outer, last = key.strip().split(".")
         part: Any = content
         for step in outer:

@@ -114,9 +114,9 @@ class RunRecord:
             except ValueError:
                 if number > len(lines):
                     break
-                raise UserError(f"{where} is damaged: it is not JSON; mend or delete it") from None
+                raise UserError(f"{where} is damaged: it is not JSON; repair or delete it") from None
             if not isinstance(epoch, dict) or not isinstance(epoch.get("epoch"), int):
-                raise UserError(f"{where} is damaged: it has no epoch; mend or delete it")
+                raise UserError(f"{where} is damaged: it has no epoch; repair or delete it")
             epochs.append(epoch)
         return epochs
 

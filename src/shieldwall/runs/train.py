@@ -21,7 +21,7 @@ from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
 from shieldwall.training.registry import build_objective
 
-FROM_SCRATCH = "note: starting from random weights; DRT usually goes on from trained members: --from RUN"
+FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes trained members: --from RUN"
 
 
 def train_run(
@@ -44,7 +44,7 @@ def train_run(
     objective = build_objective(recipe.objective, noise_of(recipe))
     objective.check_members(recipe.members)
     factory(recipe.model)
-    start = None if recipe.start is None else starting_run(recipe)
+    start = None if recipe.init_from is None else starting_run(recipe)
     dataset = datasets.load(recipe.data, data_dir)
     images = training_part(recipe, dataset)
     members = build_members(recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed)
@@ -109,8 +109,8 @@ def _logged(
 
 def starting_run(recipe: Recipe) -> RunFolder:
     """The trained run that the recipe starts from, which must have the same members."""
-    assert recipe.start is not None
-    run = RunFolder(recipe.start)
+    assert recipe.init_from is not None
+    run = RunFolder(recipe.init_from)
     for key in ("model", "members", "data"):
         theirs, ours = getattr(run.recipe, key), getattr(recipe, key)
         if theirs != ours:

@@ -125,18 +125,18 @@ def trained_members(
 
 def training_part(recipe: Recipe, dataset: Dataset) -> Split:
     """The training images that the members may see."""
-    if not recipe.hold_out:
+    if not recipe.holdout_every:
         return dataset.train
-    return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.hold_out])
+    return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.holdout_every])
 
 
 def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
     """The training images that no member has seen."""
-    if not recipe.hold_out:
+    if not recipe.holdout_every:
         raise UserError(
-            "the run kept no images from training to tune weights on; train one with --set hold_out=10"
+            "the run kept no images from training to tune weights on; train one with --set holdout_every=10"
         )
-    return dataset.train.subset(range(0, len(dataset.train), recipe.hold_out))
+    return dataset.train.subset(range(0, len(dataset.train), recipe.holdout_every))
 
 
 def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:

@@ -67,6 +67,8 @@ def tune_weights_run(
     run = RunFolder(path)
     run.check_trained()
     copies = DEFAULT_COPIES[objective] if copies is None else copies
+    if copies < 1:
+        raise UserError(f"--copies must be at least 1; given: {copies}")
     noise = noise_of(run.recipe)
     score = (
         accuracy

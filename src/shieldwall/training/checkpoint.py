@@ -1,4 +1,4 @@
-"""Everything training needs to go on, in one safetensors file: weights, momentum, the log so far."""
+"""Everything training needs to resume, in one safetensors file: weights, momentum, the log so far."""
 
 import json
 from collections.abc import Sequence

@@ -186,7 +186,7 @@ class _BatchNormInputGradient(torch.autograd.Function):
 
 @cache
 def _fused(device: str) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    """The formula as it is, or compiled into two sweeps where a compiler for the device is at hand."""
+    """The formula as it is, or compiled into two sweeps where there is a compiler for the device."""
     if device == "cuda" and has_triton():
         return torch.compile(_batch_norm_second, dynamic=False)
     return _batch_norm_second

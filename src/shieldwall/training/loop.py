@@ -119,7 +119,7 @@ def train(
         check_finite(epoch, means)
         records.append({"epoch": epoch + 1, **means, "seconds": time.perf_counter() - started})
         check_alive(records, chance)
-        # What a checkpoint holds is what all go on with, or a resumed training would differ.
+        # All processes continue with what a checkpoint holds, or a resumed training would differ.
         copy_buffers_from_first(world, members)
         if world.is_main and path is not None:
             checkpoints.save(path, members, optimizers, records, fingerprint)
@@ -213,7 +213,7 @@ def check_alive(records: Sequence[Record], chance: float) -> None:
     weakest = [record[WEAKEST] for record in records if WEAKEST in record]
     if weakest and max(weakest) > chance + LEARNED and weakest[-1] < chance + DEAD:
         raise UserError(
-            f"a member died in epoch {records[-1]['epoch']}: its accuracy under noise fell from "
+            f"a member collapsed in epoch {records[-1]['epoch']}: its accuracy under noise fell from "
             f"{100 * max(weakest):.1f}% to {100 * weakest[-1]:.1f}%; the state before is kept; start a new "
             "run with a lower learning rate (--set schedule.lr=...), clipped gradients (--set "
             "schedule.clip=1) or, for DRT, a longer warm-up (--set objective.warmup=10)"

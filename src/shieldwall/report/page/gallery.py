@@ -5,15 +5,14 @@ inputs, evenly spaced, and fewer where there are many logs or large pictures.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from shieldwall.report.page.entries import Entry
-from shieldwall.report.page.sprite import find, pictures, shown_side
+from shieldwall.report.page.sprite import Thumbnails, pictures, thumbnail_side
 from shieldwall.results.certificates import Certificates
 
 _MOST_INPUTS = 1000
@@ -40,10 +39,10 @@ class _Inputs:
     label: tuple[int, ...]
 
 
-def gallery(entries: Sequence[Entry], data_dir: Path | None) -> Gallery:
+def gallery(entries: Sequence[Entry], thumbnails: Callable[[str], Thumbnails | None]) -> Gallery:
     kinds = list(dict.fromkeys(_inputs(entry) for entry in entries))
     remarks: dict[str, None] = {}
-    sets = [_set(kind, len(kinds), len(entries), data_dir, remarks) for kind in kinds]
+    sets = [_set(kind, len(kinds), len(entries), thumbnails, remarks) for kind in kinds]
     logs = [_log(entry.log.certificates, kinds.index(_inputs(entry)), sets) for entry in entries]
     return Gallery(sets, logs, list(remarks))
 
@@ -59,17 +58,21 @@ def _inputs(entry: Entry) -> _Inputs:
 
 
 def _set(
-    kind: _Inputs, kinds: int, logs: int, data_dir: Path | None, remarks: dict[str, None]
+    kind: _Inputs,
+    kinds: int,
+    logs: int,
+    thumbnails: Callable[[str], Thumbnails | None],
+    remarks: dict[str, None],
 ) -> dict[str, Any]:
-    data = find(kind.data, data_dir) if kind.data else None
+    data = thumbnails(kind.data) if kind.data else None
     if kind.data and data is None:
         remarks[
             f"The pictures are left out: {kind.data} was not found on the machine that wrote this page."
         ] = None
-    if data is not None and not _belongs(kind, data.test.labels.tolist()):
+    if data is not None and not _belongs(kind, data.labels):
         remarks[f"The pictures are left out: the labels are not those of {kind.data}'s test images."] = None
         data = None
-    area = shown_side(data.shape) ** 2 if data else 1
+    area = thumbnail_side(data.shape) ** 2 if data else 1
     most = min(_MOST_INPUTS, _MOST_CERTIFICATES // logs, _MOST_PIXELS // kinds // area)
     kept = _spread(len(kind.idx), max(1, most))
     if len(kept) < len(kind.idx):

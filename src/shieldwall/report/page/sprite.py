@@ -3,21 +3,29 @@
 import base64
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from shieldwall.errors import UserError
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from shieldwall.data.splits import Dataset
-
 _LARGEST_SIDE = 48
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """The test inputs of a data set, as pictures are made of them."""
+
+    labels: Sequence[int]
+    classes: Sequence[str]
+    shape: tuple[int, int, int]
+    """Channels, height and width."""
+    pixels: Callable[[int], NDArray[np.uint8]]
+    """By the input's number, in that shape."""
 
 
 @dataclass(frozen=True)
@@ -29,34 +37,24 @@ class Pictures:
     across: int
 
 
-def pictures(data: "Dataset", idx: Sequence[int]) -> Pictures:
+def pictures(data: Thumbnails, idx: Sequence[int]) -> Pictures:
     """The test images with these indices, row by row; larger ones are made small."""
     from PIL import Image
 
-    side = shown_side(data.shape)
+    side = thumbnail_side(data.shape)
     across = math.ceil(math.sqrt(len(idx)))
     is_grey = data.shape[0] == 1
     sheet = Image.new("L" if is_grey else "RGB", (across * side, math.ceil(len(idx) / across) * side))
     for k, index in enumerate(idx):
-        pixels = np.rint(255 * data.test.images([index])[0].numpy()).astype(np.uint8)
+        pixels = data.pixels(index)
         picture = Image.fromarray(pixels[0] if is_grey else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
         fitting = picture if picture.size == (side, side) else picture.resize((side, side))
         sheet.paste(fitting, (k % across * side, k // across * side))
     return Pictures(_png(sheet) if is_grey else _webp(sheet), side, across)
 
 
-def shown_side(shape: tuple[int, int, int]) -> int:
+def thumbnail_side(shape: tuple[int, int, int]) -> int:
     return min(_LARGEST_SIDE, max(shape[1:]))
-
-
-def find(name: str, data_dir: Path | None) -> "Dataset | None":
-    """A data set, or None where it is not on this machine."""
-    from shieldwall.data.datasets import load
-
-    try:
-        return load(name, data_dir)
-    except UserError:
-        return None
 
 
 def _png(sheet: "Image") -> str:
