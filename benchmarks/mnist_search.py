@@ -75,9 +75,9 @@ def main() -> None:
             members, held_out.images(range(len(held_out))).to(device), noise=noise_of(run.recipe),
             n=options.n, precision="float16" if device.type == "cuda" else "float32",
         )["we"]  # fmt: skip
-        correct = found.labels.cpu() == held_out.labels
-        reached = found.radii.cpu()
-        accuracy = [100 * float((correct & (reached >= r)).double().mean()) for r in radii]
+        correct = found.labels == held_out.labels.cpu().numpy()
+        reached = found.radii
+        accuracy = [100 * float((correct & (reached >= r)).mean()) for r in radii]
         acr = float((reached * correct).double().mean())
         last = records[-1] if records else {}
         shown = " ".join(f"{one:5.1f}" for one in accuracy)

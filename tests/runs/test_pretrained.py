@@ -297,7 +297,7 @@ def test_the_tables_of_the_digits_are_what_their_runs_give() -> None:
     folder = pretrained.packaged_run("digits-gaussian-0.25")
     assert shown.partition("<!-- digits:end -->")[0] in (folder / "MODEL.md").read_text()
     (packed,) = read_runs([ROOT / "results" / "digits" / "gaussian-0.25.tar.xz"])
-    assert packed.settings["weights"] == RunFolder(folder).weights_digest()
+    assert packed.settings["members_sha256"] == RunFolder(folder).weights_digest()
 
 
 def test_every_shipped_file_has_its_checksum() -> None:

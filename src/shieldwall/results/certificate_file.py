@@ -394,6 +394,8 @@ def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if not path.is_file():
         return
     stored = read_settings(path)
+    if "compiled" in settings:
+        stored.setdefault("compiled", False)
     said = {key: value for key, value in settings.items() if key in stored or key not in UNSAID}
     if other := difference(stored, said):
         raise UserError(
@@ -422,7 +424,9 @@ def read_settings(path: Path) -> dict[str, Any]:
         settings = None
     if not isinstance(settings, dict):
         raise UserError(f"{path} is damaged, so what these certificates are is unknown; move the folder away")
-    if "weights" in settings:
-        settings["members_sha256"] = settings.pop("weights")
-    settings.setdefault("compiled", False)
-    return settings
+    return with_current_names(settings)
+
+
+def with_current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with the keys of older versions renamed."""
+    return {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}
