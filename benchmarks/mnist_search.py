@@ -78,7 +78,7 @@ def main() -> None:
         correct = found.labels == held_out.labels.cpu().numpy()
         reached = found.radii
         accuracy = [100 * float((correct & (reached >= r)).mean()) for r in radii]
-        acr = float((reached * correct).double().mean())
+        acr = float((reached * correct).mean())
         last = records[-1] if records else {}
         shown = " ".join(f"{one:5.1f}" for one in accuracy)
         print(f"{text} | {shown} | {acr:.3f} | {last.get('weakest', 0):.3f} | {seconds:.0f}", flush=True)
