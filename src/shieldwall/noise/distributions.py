@@ -13,7 +13,7 @@ They move the input by v, and s is the norm of v over the noise's scale.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
@@ -23,7 +23,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from shieldwall.errors import UserError, check_number, describe, unknown_name
+from shieldwall.errors import UserError, check_number, describe
 
 
 class Noise(ABC):
@@ -178,21 +178,6 @@ def standard_laplace(u: Tensor) -> Tensor:
     """
     u.add_(2.0**-24)
     return u.abs().neg_().log1p_().copysign_(u)
-
-
-KINDS: dict[str, Callable[[float], Noise]] = {
-    "gaussian": Gaussian,
-    "uniform": lambda sigma: Uniform(sigma * math.sqrt(3)),
-    "laplace": lambda sigma: Laplace(sigma / math.sqrt(2)),
-}
-"""Noise by name and standard deviation: the same sigma is the same power, whatever the kind."""
-
-
-def noise_by_name(kind: str, sigma: float) -> Noise:
-    """The noise of this kind whose standard deviation is sigma."""
-    if kind not in KINDS:
-        raise unknown_name("noise", kind, KINDS)
-    return KINDS[kind](sigma)
 
 
 def check_noise(given: object) -> None:

@@ -92,9 +92,9 @@ class Certification:
     """All that certificates depend on but the model and the seed, and which test inputs are certified."""
 
     n0: int = 100
-    """Draws that choose the class."""
+    """Noise samples that select the class."""
     n: int = 100_000
-    """Draws that bound its probability; the most of them where sampling may stop early."""
+    """Noise samples that bound its probability; the maximum where sampling may stop early."""
     alpha: float = 0.001
     """The failure probability of each certificate."""
     every: int = 1

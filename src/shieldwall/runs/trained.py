@@ -17,8 +17,9 @@ from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
 from shieldwall.errors import UserError, describe, unknown_name
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
-from shieldwall.noise.distributions import Noise, noise_by_name
+from shieldwall.noise.distributions import Noise
 from shieldwall.noise.exact import ExactGaussian
+from shieldwall.noise.registry import noise_by_name
 from shieldwall.recipes import Certification, Recipe
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.pretrained import packaged_run

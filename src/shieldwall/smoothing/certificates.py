@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from shieldwall.binomial import check_alpha
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.noise.parsing import parse_noise
+from shieldwall.noise.registry import parse_noise
 from shieldwall.results.certificates import Certificates
 from shieldwall.smoothing.count_bounds import Bound, TwoSided, parse_bound
 from shieldwall.smoothing.radius import Ball

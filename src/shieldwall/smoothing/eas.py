@@ -41,7 +41,7 @@ from torch import Tensor
 from shieldwall import binomial
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.noise.parsing import parse_noise
+from shieldwall.noise.registry import parse_noise
 from shieldwall.results.certificates import Certificates
 from shieldwall.smoothing.certificates import Ints, validate_counts
 from shieldwall.smoothing.count_bounds import Bound, OneSided, Sequential, TwoSided, parse_bound

@@ -4,7 +4,7 @@ import pytest
 
 import shieldwall as sw
 from shieldwall.noise.distributions import Noise
-from shieldwall.noise.parsing import parse_noise
+from shieldwall.noise.registry import parse_noise
 
 
 @pytest.mark.parametrize(
