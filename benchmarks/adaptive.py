@@ -20,17 +20,17 @@ from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import default_vote_names, vote_set
 from shieldwall.recipes import Certification
 from shieldwall.results.certificates import Certificates
-from shieldwall.results.environment import commit, device_name
-from shieldwall.results.run import Run
+from shieldwall.runs.environment import commit, device_name
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import load_members, noise_of
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
-from shieldwall.stages.common import load_members, noise_of
 
 RADII = tuple(0.25 * k for k in range(11))
 
 
 def certified(
-    run: Run, votes: list[str], plan: Plan, indices: range, options: argparse.Namespace
+    run: RunFolder, votes: list[str], plan: Plan, indices: range, options: argparse.Namespace
 ) -> tuple[dict[str, Certificates], np.ndarray]:
     """The certificates of each vote, and the true labels."""
     device = resolve_device(options.device)
@@ -71,7 +71,7 @@ def main() -> None:
     print("| run | inputs | stops when | draws, % of n | vote: worst and mean difference in points |")
     print("| --- | ---: | --- | ---: | --- |", flush=True)
     for path in options.runs:
-        run = Run(path)
+        run = RunFolder(path)
         test = datasets.load(run.recipe.data, options.data_dir).test
         indices = range(0, len(test), options.every)[: options.limit]
         size = math.prod(test.images([0]).shape)

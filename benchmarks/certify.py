@@ -30,7 +30,7 @@ import shieldwall as sw
 from shieldwall.ensembles.votes import default_votes
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
-from shieldwall.results.environment import commit, device_name
+from shieldwall.runs.environment import commit, device_name
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
 

@@ -24,8 +24,8 @@ from rich.console import Console
 from shieldwall import recipes
 from shieldwall.errors import UserError
 from shieldwall.results.archive import pack
-from shieldwall.stages.certify import certify_run
-from shieldwall.stages.train import train_run
+from shieldwall.runs.certify import certify_run
+from shieldwall.runs.train import train_run
 
 ROOT = Path(__file__).parents[1]
 SIGMAS = (0.25, 0.5)

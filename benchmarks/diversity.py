@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall import recipes
-from shieldwall.results.environment import commit, device_name
+from shieldwall.runs.environment import commit, device_name
 from shieldwall.training.drt import Group, gradient_diversity, mean_cosine, true_margin
 from shieldwall.training.registry import build_objective
 
@@ -93,9 +93,9 @@ def measure(members: Sequence[nn.Module], noise: sw.Gaussian, n: int, device: to
     row = under_noise(members, x.to(device), labels.to(device), noise)
     found = sw.certify_members(members, x, votes=["we", "mme"], noise=noise, n=n)
     for vote, one in found.items():
-        correct = one.labels == labels
+        correct = one.labels == labels.cpu().numpy()
         for radius in RADII[noise.sigma]:
-            row[at(vote, radius)] = 100 * float((correct & (one.radii >= radius)).float().mean())
+            row[at(vote, radius)] = 100 * float((correct & (one.radii >= radius)).mean())
         row[f"{vote.upper()}, ACR"] = float((correct * one.radii).mean())
     return row
 

@@ -88,7 +88,7 @@ def ensembles(options: argparse.Namespace) -> Sequence[tuple[str, list[nn.Module
 
 
 def train(recipe: str, options: argparse.Namespace, folder: str, settings: list[str]) -> list[nn.Module]:
-    from shieldwall.stages.train import train_run
+    from shieldwall.runs.train import train_run
 
     chosen = recipes.override(recipes.get(recipe), ["holdout_every=20", *settings])
     train_run(chosen, options.out / folder, data_dir=options.data_dir)

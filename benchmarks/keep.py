@@ -22,8 +22,9 @@ from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.models.registry import build_members
 from shieldwall.results.archive import is_archive
-from shieldwall.results.run import Run
+from shieldwall.results.certificate_file import read_settings
 from shieldwall.runs import pretrained
+from shieldwall.runs.folder import RunFolder
 
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 DATA = {
@@ -64,7 +65,7 @@ def keep(run_folder: Path, name: str) -> None:
         raise UserError(f"a pretrained name is of a-z, 0-9, dots and hyphens; given: {name!r}")
     if is_archive(run_folder):
         raise UserError(f"{run_folder} is a packed run, which has no weights to keep; give its run folder")
-    run = Run(run_folder)
+    run = RunFolder(run_folder)
     run.check_trained()
     environment = json.loads((run.path / "environment.json").read_text())
     files = {
@@ -83,14 +84,14 @@ def keep(run_folder: Path, name: str) -> None:
     _write_checksums({**pretrained.checksums(), name: {f: pretrained.sha256(target / f) for f in files}})
 
 
-def card(run: Run, name: str, environment: dict[str, Any]) -> str:
+def card(run: RunFolder, name: str, environment: dict[str, Any]) -> str:
     """The model card: what the run folder says, and its certified table."""
     recipe = run.recipe
     settings = run.path / "certificates" / "settings.yaml"
     if not settings.is_file():
         raise UserError(f"{run.path} is not certified yet; run `shieldwall certify {run.path}`")
-    certified = yaml.safe_load(settings.read_text())
-    if certified["weights"] != run.weights_digest():
+    certified = read_settings(settings)
+    if certified["members_sha256"] != run.weights_digest():
         raise UserError(f"the certificates of {run.path} are not of its members; certify it again")
     if recipe.data not in DATA:
         raise UserError(f"benchmarks/keep.py does not know what to say of the data set {recipe.data!r} yet")

@@ -29,10 +29,10 @@ from shieldwall.report.tables import accuracy_table
 from shieldwall.results.archive import pack
 from shieldwall.results.record import read_runs
 from shieldwall.results.rows import rows_of
-from shieldwall.results.run import Run
-from shieldwall.stages.certify import certify_run
-from shieldwall.stages.train import train_run
-from shieldwall.stages.tune_weights import tune_weights_run
+from shieldwall.runs.certify import certify_run
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.train import train_run
+from shieldwall.runs.tune_weights import tune_weights_run
 from shieldwall.vocabulary import SIGMAS
 
 RADII = tuple(0.25 * k for k in range(11))
@@ -53,7 +53,7 @@ def fill(row: str, sigma: float, options: argparse.Namespace, console: Console) 
     if start is not None and not (folder / "recipe.yaml").exists():
         train(start, sigma, [], options, console)
     train(row, sigma, options.set, options, console)
-    run = Run(folder)
+    run = RunFolder(folder)
     for method in ("sween", "grid"):
         if method not in run.tuned_weights():
             tune_weights_run(folder, method, **where)
@@ -71,7 +71,7 @@ def train(
 ) -> None:
     folder = options.work / f"{row}-{sigma}"
     if (folder / "recipe.yaml").exists():  # made with the numbers it holds, whatever the recipe says now
-        recipe = Run(folder).recipe
+        recipe = RunFolder(folder).recipe
     else:
         recipe = recipe_of(row, sigma, options.work, assignments)
     console.print(f"{row} at sigma {sigma}: {recipe.objective}")

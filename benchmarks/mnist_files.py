@@ -34,7 +34,7 @@ ROWS: dict[str, str | None] = {
     "drt-consistency": "consistency",
 }
 """Those of the paper, or beside them, in the order of their worth: the row whose members each starts from."""
-SETTINGS = ("every", "n0", "n", "alpha", "bound", "norm", "precision", "weights")
+SETTINGS = ("every", "n0", "n", "alpha", "bound", "norm", "precision", "members_sha256")
 """Of the certificates, as the page tells them."""
 
 

@@ -128,7 +128,7 @@ def _made(run: Measured) -> list[str]:
         *(str(run.environment.get(stage, {}).get("date") or DASH)[:10] for stage in ("train", "certify")),
         _of_stages(run, "commit"),
         _of_stages(run, "device"),
-        f"`{str(settings['weights'])[:12]}`",
+        f"`{str(settings['members_sha256'])[:12]}`",
     ]
 
 

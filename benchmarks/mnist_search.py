@@ -22,14 +22,14 @@ from shieldwall import recipes
 from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.recipes import Recipe
-from shieldwall.results.run import Run
-from shieldwall.stages.common import held_out_part, load_members, noise_of, training_part
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import held_out_part, load_members, noise_of, training_part
 from shieldwall.training.registry import build_objective
 
 OF_OBJECTIVE = ("warmup", "norm", "average", "cm_over", "points", "design", "base.steps")
 
 
-def recipe_of(run: Run, text: str, epochs: int, method: str) -> Recipe:
+def recipe_of(run: RunFolder, text: str, epochs: int, method: str) -> Recipe:
     rho_gd, rho_cm, lr, *others = text.split(",")
     assignments = [
         f"objective.rho_gd={rho_gd}", f"objective.rho_cm={rho_cm}", f"schedule.lr={lr}",
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--device")
     options = parser.parse_args()
     device = resolve_device(options.device)
-    run = Run(options.run)
+    run = RunFolder(options.run)
     dataset = datasets.load("mnist", options.data_dir)
     images = training_part(run.recipe, dataset).to(device)
     held_out = held_out_part(run.recipe, dataset).subset(range(options.images))
@@ -75,10 +75,10 @@ def main() -> None:
             members, held_out.images(range(len(held_out))).to(device), noise=noise_of(run.recipe),
             n=options.n, precision="float16" if device.type == "cuda" else "float32",
         )["we"]  # fmt: skip
-        correct = found.labels.cpu() == held_out.labels
-        reached = found.radii.cpu()
-        accuracy = [100 * float((correct & (reached >= r)).double().mean()) for r in radii]
-        acr = float((reached * correct).double().mean())
+        correct = found.labels == held_out.labels.cpu().numpy()
+        reached = found.radii
+        accuracy = [100 * float((correct & (reached >= r)).mean()) for r in radii]
+        acr = float((reached * correct).mean())
         last = records[-1] if records else {}
         shown = " ".join(f"{one:5.1f}" for one in accuracy)
         print(f"{text} | {shown} | {acr:.3f} | {last.get('weakest', 0):.3f} | {seconds:.0f}", flush=True)

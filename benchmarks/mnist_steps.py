@@ -16,8 +16,8 @@ from mnist_files import ROWS
 from train_step import measure
 
 from shieldwall import recipes
-from shieldwall.results.environment import commit, device_name
-from shieldwall.stages.common import noise_of
+from shieldwall.runs.environment import commit, device_name
+from shieldwall.runs.trained import noise_of
 from shieldwall.training.registry import build_objective
 
 

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 import shieldwall as sw
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
-from shieldwall.results.environment import commit, device_name
+from shieldwall.runs.environment import commit, device_name
 from shieldwall.training.drt import DRT, true_margin
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
 from shieldwall.training.step import WARM_UP, Arithmetic, Step, make_optimizer

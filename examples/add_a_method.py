@@ -37,5 +37,5 @@ for name, objective in methods.items():
     members = sw.build_members("digits-cnn", 3, len(digits.classes), digits.shape, seed=0)
     sw.train(members, digits.train, objective, schedule=schedule)
     votes = sw.certify_members(members, digits.test.images(rows), noise=noise, n=2_000, votes=["mme"])
-    correct = votes["mme"].labels == digits.test.labels[rows]
-    print(f"{name:18} {correct.float().mean():6.1%}, mean radius {(votes['mme'].radii * correct).mean():.3f}")
+    correct = votes["mme"].with_truth(digits.test.labels[rows]).correct
+    print(f"{name:18} {correct.mean():6.1%}, mean radius {(votes['mme'].radii * correct).mean():.3f}")

@@ -27,9 +27,7 @@ for _ in range(500):
 
 images, labels = digits.test.images(range(297)), digits.test.labels[:297]
 found = sw.certify(model, images, noise=sw.Gaussian(0.25), n=10_000, alpha=0.001)
-correct = found.labels == labels
+correct = found.with_truth(labels).correct
 for radius in (0.0, 0.25, 0.5):
-    print(
-        f"right at every point within {radius:.2f}: {(correct & (found.radii >= radius)).float().mean():.1%}"
-    )
-print(f"abstained: {(found.labels == sw.ABSTAIN).float().mean():.1%}")
+    print(f"right at every point within {radius:.2f}: {(correct & (found.radii >= radius)).mean():.1%}")
+print(f"abstained: {(found.labels == sw.ABSTAIN).mean():.1%}")

@@ -54,5 +54,5 @@ print(f"loss: {records[0]['loss']:.2f} after the first epoch, {records[-1]['loss
 pixels, labels = strokes(100, seed=1)
 votes = sw.certify_members(members, pixels / 255, noise=noise, n=2_000)
 for name, found in votes.items():
-    correct = found.labels == labels
-    print(f"{name:8}  right {correct.float().mean():.0%}, mean radius {(found.radii * correct).mean():.3f}")
+    correct = found.with_truth(labels).correct
+    print(f"{name:8}  right {correct.mean():.0%}, mean radius {(found.radii * correct).mean():.3f}")

@@ -17,12 +17,12 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from shieldwall import recipes
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.train import train_run
 from shieldwall.serve import app, live
 from shieldwall.serve.app import STEPS
 from shieldwall.serve.server import address_of, listen, server_for
 from shieldwall.serve.service import Service, load_service
-from shieldwall.stages.train import train_run
 
 PARTS = {"", "page.css", "icon.svg", "page.js", "common.js", "image.js", "certificate.js"}
 PATIENCE = 120
@@ -67,7 +67,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("served")
     recipe = recipes.get("smoke")
     train_run(recipe, folder / "run", device="cpu")
-    more_noise = Run.create(folder / "more-noise", replace(recipe, sigma=0.5))
+    more_noise = RunFolder.create(folder / "more-noise", replace(recipe, sigma=0.5))
     (folder / "run" / "members").rename(more_noise.path / "members")
     (folder / "run").joinpath("members").symlink_to(more_noise.path / "members")
     brake, orders = Brake(), []

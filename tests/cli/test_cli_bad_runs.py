@@ -60,7 +60,7 @@ def test_settings_other_than_the_folder_holds(
 
 def test_certificates_of_other_weights(shieldwall: Shieldwall, run: Path):
     shutil.copy(run / "members/member-1.safetensors", run / MEMBER)
-    certify_refused(shieldwall, run, [], "other settings (weights: ", "--to NAME")
+    certify_refused(shieldwall, run, [], "other settings (members_sha256: ", "--to NAME")
 
 
 @pytest.mark.parametrize("content", ["", "- a", "n: [", "\x00"])

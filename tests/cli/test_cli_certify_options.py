@@ -351,7 +351,7 @@ def test_what_is_not_said_again_stays_as_it_was_begun(shieldwall: Shieldwall, tr
 
     def counts(self: Sampler, *arguments: object) -> Iterator[Counts]:
         seen.extend((self.batch_size, torch.get_num_threads()))
-        return iter([])
+        yield from ()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Sampler, "counts", counts)
@@ -380,8 +380,8 @@ def test_other_data_of_the_same_name_are_refused(shieldwall: Shieldwall, trained
     assert shieldwall("certify", trained, "--limit", 2).code == 0
     path = trained / "certificates/settings.yaml"
     digest = yaml.safe_load(path.read_text())["data_sha256"]
-    path.write_text(path.read_text().replace(digest, 64 * "0"))
-    refused(shieldwall("certify", trained), f"other settings (data_sha256: '{64 * '0'}', not '{digest}')")
+    path.write_text(path.read_text().replace(digest, 64 * "f"))
+    refused(shieldwall("certify", trained), f"other settings (data_sha256: '{64 * 'f'}', not '{digest}')")
 
 
 def test_the_recipe_may_say_how_to_certify(shieldwall: Shieldwall, trained: Path, certified: Path):

@@ -25,7 +25,7 @@ from cli_tools import (
 from torch.distributed.run import parse_args
 
 from shieldwall import UserError, cli
-from shieldwall.stages.shards import Shard
+from shieldwall.runs.shards import Shard
 
 pytestmark = pytest.mark.slow
 

@@ -55,14 +55,14 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(
     shieldwall: Shieldwall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     from shieldwall import files
-    from shieldwall.results.run import Run
+    from shieldwall.runs.folder import RunFolder
 
-    def stop(self: Run, records: object) -> None:
+    def stop(self: RunFolder, records: object) -> None:
         raise KeyboardInterrupt
 
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "save_log", stop)
+        patch.setattr(RunFolder, "save_log", stop)
         assert shieldwall("train", "smoke", "--out", folder).code == 130
     before = snapshot(folder)
     assert load_file(folder / "checkpoint.safetensors")

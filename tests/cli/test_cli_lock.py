@@ -7,7 +7,7 @@ import pytest
 from cli_tools import Shieldwall, finish, line_count, process, refused, snapshot, timeless, wait_until
 
 from shieldwall.errors import UserError
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
 
 
 @pytest.mark.parametrize("command", [["certify"], ["train", "smoke", "--out"]])
@@ -15,32 +15,32 @@ def test_a_second_process_is_refused_until_the_first_lets_go(
     command: list[str], shieldwall: Shieldwall, run: Path
 ):
     before = snapshot(run)
-    with Run(run).lock():
+    with RunFolder(run).lock():
         refused(shieldwall(*command, run), f"another process is working on {run}")
         assert snapshot(run) == before
     assert shieldwall(*command, run).code == 0
 
 
 def test_a_folder_that_is_being_certified_is_not_touched(shieldwall: Shieldwall, trained: Path):
-    with Run(trained).lock():
+    with RunFolder(trained).lock():
         refused(shieldwall("certify", trained, "--limit", 2), "another process is working on")
         assert not (trained / "certificates").exists()
 
 
 def test_the_lock_is_let_go_after_an_error(run: Path):
-    with pytest.raises(RuntimeError), Run(run).lock():
+    with pytest.raises(RuntimeError), RunFolder(run).lock():
         raise RuntimeError
-    with Run(run).lock():
+    with RunFolder(run).lock():
         pass
 
 
 def test_the_lock_is_not_taken_twice_by_one_process(run: Path):
-    with Run(run).lock(), pytest.raises(UserError, match="another process"), Run(run).lock():
+    with RunFolder(run).lock(), pytest.raises(UserError, match="another process"), RunFolder(run).lock():
         pass
 
 
 def test_reading_needs_no_lock(shieldwall: Shieldwall, run: Path):
-    with Run(run).lock():
+    with RunFolder(run).lock():
         assert shieldwall("report", run).code == 0
         assert shieldwall("predict", run, "--index", 0, "--n", 10).code == 0
 

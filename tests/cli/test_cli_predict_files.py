@@ -9,13 +9,13 @@ from PIL import Image
 
 from shieldwall import recipes
 from shieldwall.models.registry import build_members
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
 
 
 @pytest.fixture
 def mnist(tmp_path: Path) -> Path:
     """A run on MNIST, which is not on this machine as far as the command line can see."""
-    run = Run.create(tmp_path / "mnist", recipes.override(recipes.get("mnist-gaussian"), ["members=2"]))
+    run = RunFolder.create(tmp_path / "mnist", recipes.override(recipes.get("mnist-gaussian"), ["members=2"]))
     run.save_members(build_members("lenet", 2, 10, (1, 28, 28), seed=0))
     return run.path
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cli_tools import Outcome, Shieldwall, finish, line_count, process, wait_until
 
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
 
 
 def epochs(folder: Path) -> list[dict[str, Any]]:
@@ -23,15 +23,15 @@ def weights(folder: Path) -> list[bytes]:
 
 def stop_after(epoch: int, monkeypatch: pytest.MonkeyPatch, *, logged: bool) -> None:
     """Press Ctrl-C right before or after an epoch gets into the log."""
-    save = Run.save_log
+    save = RunFolder.save_log
 
-    def save_and_stop(self: Run, records: list[dict[str, Any]]) -> None:
+    def save_and_stop(self: RunFolder, records: list[dict[str, Any]]) -> None:
         if len(records) < epoch or logged:
             save(self, records)
         if len(records) == epoch:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Run, "save_log", save_and_stop)
+    monkeypatch.setattr(RunFolder, "save_log", save_and_stop)
 
 
 def assert_stopped(outcome: Outcome) -> None:
@@ -107,9 +107,9 @@ def test_progress_after_resuming_starts_where_it_stopped(
     with monkeypatch.context() as patch:
         stop_after(2, patch, logged=True)
         assert_stopped(shieldwall("train", "smoke", "--out", folder))
-    assert Run(folder).epochs_done() == 2
+    assert RunFolder(folder).epochs_done() == 2
     first, *_, last = shieldwall("train", "smoke", "--out", folder).out.splitlines()[:-2]
     assert int(first.partition("%")[0].split()[-1]) in range(67, 80)
     assert "100%" in last
     assert "epoch 3, loss " in last
-    assert Run(folder).epochs_done() == 0  # nothing is interrupted any more
+    assert RunFolder(folder).epochs_done() == 0  # nothing is interrupted any more

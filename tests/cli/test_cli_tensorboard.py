@@ -14,8 +14,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
 
-from shieldwall.results.run import Run
-from shieldwall.stages.event_files import FILE, write_from_log
+from shieldwall.runs.event_files import FILE, write_from_log
+from shieldwall.runs.folder import RunFolder
 
 Points = dict[str, list[tuple[int, np.float32]]]
 
@@ -65,14 +65,14 @@ def assert_as_logged(folder: Path, epochs: int) -> None:
 
 def stop_when(record: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C after the checkpoint of an epoch and before its log."""
-    save = Run.save_log
+    save = RunFolder.save_log
 
-    def save_or_stop(self: Run, records: list[dict[str, Any]]) -> None:
+    def save_or_stop(self: RunFolder, records: list[dict[str, Any]]) -> None:
         if len(records) == record:
             raise KeyboardInterrupt
         save(self, records)
 
-    monkeypatch.setattr(Run, "save_log", save_or_stop)
+    monkeypatch.setattr(RunFolder, "save_log", save_or_stop)
 
 
 def test_every_number_of_the_log_is_a_point(shieldwall: Shieldwall, tmp_path: Path):
@@ -120,7 +120,7 @@ def test_a_file_cut_anywhere_is_completed(shieldwall: Shieldwall, run: Path):
     whole = (run / FILE).read_bytes()
     for size in (0, 5, 24, len(whole) // 3, len(whole) // 2, len(whole) - 1, len(whole)):
         (run / FILE).write_bytes(whole[:size])
-        write_from_log(Run(run))
+        write_from_log(RunFolder(run))
         assert_as_logged(run, 3)
 
 
@@ -146,7 +146,7 @@ def test_a_watching_tensorboard_sees_every_point_once(finished: Path, tmp_path: 
     lines = (finished / "training.jsonl").read_text().splitlines()
     (tmp_path / "run").mkdir()
     (tmp_path / "run/recipe.yaml").write_bytes((finished / "recipe.yaml").read_bytes())
-    run = Run(tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
     run.save_log([json.loads(line) for line in lines[:1]])
     write_from_log(run)
     watching = read(run.path / "tensorboard")
@@ -162,7 +162,7 @@ def test_relative_times_are_those_of_training(shieldwall: Shieldwall, run: Path)
     records = [json.loads(line) for line in log.read_text().splitlines()]
     for record, seconds in zip(records, (50.0, 100.0, 20.0), strict=True):
         record["seconds"] = seconds
-    Run(run).save_log(records)
+    RunFolder(run).save_log(records)
     assert shieldwall("train", "smoke", "--out", run, "--tensorboard").code == 0
     times = [one.wall_time for one in read(run / "tensorboard").Scalars("training/loss")]
     assert np.diff(times) == pytest.approx([100.0, 20.0], abs=1e-3)

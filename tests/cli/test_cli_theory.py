@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from shieldwall import cli
 from shieldwall.data import datasets
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.results.run import Run
+from shieldwall.runs.diagnose import diagnose_run
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import load_members
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.stages.common import load_members
-from shieldwall.stages.diagnose import diagnose_run
 from shieldwall.theory.conditions import eri_mme, eri_single, eri_weighted
 from shieldwall.theory.first_order import first_order, smoothed_eri, smoothed_first_order
 from shieldwall.theory.strategies import VERDICTS, pair_wins
@@ -53,7 +53,7 @@ def diagnosed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 def members_and_inputs(run: Path, indices: list[int]):
     dataset, cpu = datasets.load("digits"), torch.device("cpu")
     x, y = dataset.test.images(indices), dataset.test.labels[indices]
-    return load_members(Run(run), dataset, cpu), x, y
+    return load_members(RunFolder(run), dataset, cpu), x, y
 
 
 def test_certificates_are_those_of_certify(diagnosed: tuple[Path, Outcome]):
@@ -202,7 +202,7 @@ def test_mistakes(shieldwall: Shieldwall, trained: Path, tmp_path: Path):
     refused(shieldwall("theory", "diagnose", trained, "--limit", "0"), "at least 1; given: 0")
     refused(shieldwall("theory", "diagnose", trained, "--n", "5"), "n = 5 ")
     assert set(snapshot(trained)) - set(before) <= {".lock"}
-    with Run(trained).lock():
+    with RunFolder(trained).lock():
         refused(shieldwall("theory", "diagnose", trained, "--limit", "1"), "another process")
     recipe = trained / "recipe.yaml"
     text = recipe.read_text()
@@ -220,7 +220,7 @@ def test_the_verb_has_help():
 
 def test_stages_and_theory_do_not_see_the_report():
     code = """
-import sys, shieldwall.stages.diagnose
+import sys, shieldwall.runs.diagnose
 print(*(name for name in sys.modules if name.startswith('shieldwall.report')))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

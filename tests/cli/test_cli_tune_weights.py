@@ -12,10 +12,10 @@ from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import certified_accuracy, grid_search_weights
 from shieldwall.noise.distributions import Gaussian, Laplace, Noise, Uniform
 from shieldwall.recipes import Certification
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import held_out_part, load_members, training_part
+from shieldwall.runs.tune_weights import copies_needed
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.stages.common import held_out_part, load_members, training_part
-from shieldwall.stages.tune_weights import copies_needed
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_weights_for_certified_accuracy_are_another_vote(
     kept = yaml.safe_load((held_out_run / "weights.yaml").read_text())
     assert list(kept) == ["grid", "grid-0.25"]
 
-    run, dataset = Run(held_out_run), load_data("digits")
+    run, dataset = RunFolder(held_out_run), load_data("digits")
     noise, certification = Gaussian(0.25), run.recipe.certification
     images = held_out_part(run.recipe, dataset)
     members = load_members(run, dataset, torch.device("cpu"))

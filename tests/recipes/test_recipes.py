@@ -10,7 +10,7 @@ from shieldwall import UserError, recipes
 from shieldwall.data import datasets
 from shieldwall.models.registry import factory
 from shieldwall.noise.distributions import Gaussian, Laplace, Uniform
-from shieldwall.stages.common import noise_of
+from shieldwall.runs.trained import noise_of
 from shieldwall.training.registry import build_objective
 
 

@@ -17,12 +17,11 @@ from shieldwall.data import datasets
 from shieldwall.errors import UserError
 from shieldwall.files import load_tensors
 from shieldwall.models.registry import build_members
-from shieldwall.results import environment
 from shieldwall.results.record import read_runs
-from shieldwall.results.run import Run
-from shieldwall.runs import pretrained
+from shieldwall.runs import environment, pretrained
+from shieldwall.runs.certify import certify_run
+from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.pretrained import resolve_run
-from shieldwall.stages.certify import certify_run
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = pretrained.names()
@@ -43,9 +42,9 @@ def members(seed: int) -> list[nn.Module]:
     return build_members("digits-cnn", 2, 10, (1, 8, 8), seed)
 
 
-def trained(path: Path, seed: int) -> Run:
+def trained(path: Path, seed: int) -> RunFolder:
     """A run folder with members nobody trained; they differ from those of another seed."""
-    run = Run.create(path, DIGITS)
+    run = RunFolder.create(path, DIGITS)
     run.note_environment("train", {**environment.describe(torch.device("cpu")), "commit": "abcdef0123"})
     run.save_members(members(seed))
     return run
@@ -53,7 +52,7 @@ def trained(path: Path, seed: int) -> Run:
 
 def keep(run: Path, name: str) -> None:
     """benchmarks/keep.py, on certificates of one input where the run has none."""
-    if Run(run).is_trained() and not (run / "certificates").exists():
+    if RunFolder(run).is_trained() and not (run / "certificates").exists():
         certify_run(run, n=100, n0=10, alpha=0.05, limit=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "benchmarks"))
@@ -168,7 +167,7 @@ def test_a_changed_or_missing_file_is_damage(kept: Path, file: str) -> None:
 
 
 def test_what_cannot_be_kept(home: Path, tmp_path: Path) -> None:
-    run = Run.create(tmp_path / "run", DIGITS)
+    run = RunFolder.create(tmp_path / "run", DIGITS)
     with pytest.raises(UserError, match="is not trained yet"):
         keep(run.path, "digits")
     with pytest.raises(UserError, match=r"given: '\.\./digits'"):
@@ -181,7 +180,7 @@ def test_a_name_is_read_in_the_package_and_written_in_a_copy(
 ) -> None:
     assert resolve_run("digits-0.5") == kept / "digits-0.5"
     assert not Path("runs").exists()
-    run = Run(resolve_run("digits-0.5", to_write=True))
+    run = RunFolder(resolve_run("digits-0.5", to_write=True))
     assert run.path == Path("runs/digits-0.5")
     assert run.is_trained()
     assert [path.name for path in Path("runs").iterdir()] == ["digits-0.5"]
@@ -198,7 +197,7 @@ def test_a_path_is_itself_and_a_constructor_copies_nothing(kept: Path) -> None:
     for path in ("nowhere", "digits-0.55", "runs/digits-0.5", str(kept / "digits-0.5")):
         assert resolve_run(path, to_write=True) == Path(path)
     with pytest.raises(UserError, match=r"digits-0\.5 is not a run folder: it does not exist"):
-        Run("digits-0.5")
+        RunFolder("digits-0.5")
     assert not Path("runs").exists()
 
 
@@ -207,7 +206,7 @@ def test_another_run_in_that_folder_is_not_taken_for_it(kept: Path) -> None:
     for to_write in (False, True):
         with pytest.raises(UserError, match=r"runs/digits-0\.5 is a different run; pass runs/digits-0\.5"):
             resolve_run("digits-0.5", to_write=to_write)
-    assert Run(resolve_run("runs/digits-0.5")).weights_digest() == mine.weights_digest()
+    assert RunFolder(resolve_run("runs/digits-0.5")).weights_digest() == mine.weights_digest()
     torch.testing.assert_close(sw.load("digits-0.5", "member-1")(images()), members(8)[0].eval()(images()))
 
 
@@ -239,7 +238,7 @@ def test_training_starts_from_the_name(kept: Path, how: list[str]) -> None:
         cli.app, ["train", "digits-gaussian", "--out", "new", *options, *how], catch_exceptions=False
     )
     assert result.exit_code == 0, result.output
-    assert Run("new").recipe.init_from == "runs/digits-0.5"
+    assert RunFolder("new").recipe.init_from == "runs/digits-0.5"
     assert recipes.from_mapping(yaml.safe_load(Path("new/start.yaml").read_text())) == DIGITS
 
 
@@ -254,7 +253,7 @@ def test_the_card_says_what_the_run_says(kept: Path) -> None:
 
 
 def test_certificates_of_other_members_are_not_measured_of_these(kept: Path, tmp_path: Path) -> None:
-    Run(tmp_path / "run").save_members(members(9))
+    RunFolder(tmp_path / "run").save_members(members(9))
     with pytest.raises(UserError, match="are not of its members; certify it again"):
         keep(tmp_path / "run", "digits-0.5")
     assert pretrained.names() == ["digits-0.5"]
@@ -264,7 +263,7 @@ def test_certificates_of_other_members_are_not_measured_of_these(kept: Path, tmp
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_ensemble_loads_and_is_as_published(name: str) -> None:
     folder = pretrained.packaged_run(name)
-    run = Run(folder)
+    run = RunFolder(folder)
     assert run.recipe.init_from is None or not Path(run.recipe.init_from).is_absolute()
     we = sw.load(name)
     assert isinstance(we, sw.WeightedEnsemble)
@@ -298,7 +297,7 @@ def test_the_tables_of_the_digits_are_what_their_runs_give() -> None:
     folder = pretrained.packaged_run("digits-gaussian-0.25")
     assert shown.partition("<!-- digits:end -->")[0] in (folder / "MODEL.md").read_text()
     (packed,) = read_runs([ROOT / "results" / "digits" / "gaussian-0.25.tar.xz"])
-    assert packed.settings["weights"] == Run(folder).weights_digest()
+    assert packed.settings["members_sha256"] == RunFolder(folder).weights_digest()
 
 
 def test_every_shipped_file_has_its_checksum() -> None:

@@ -22,7 +22,7 @@ from shieldwall.data.splits import TensorSplit
 from shieldwall.ensembles.votes import vote_by_name
 from shieldwall.models.registry import build_members
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
 from shieldwall.serve.server import address_of, listen, server_for
 from shieldwall.serve.service import ServedRun, Service
 
@@ -67,7 +67,7 @@ def make_run(path: Path, **changes: object) -> Path:
     """A run folder with members as they are before training."""
     recipe = replace(recipes.get("smoke"), **changes)
     shape = (1, 28, 28) if recipe.data == "mnist" else (1, 8, 8)
-    run = Run.create(path, recipe)
+    run = RunFolder.create(path, recipe)
     run.save_members(build_members(recipe.model, recipe.members, 10, shape, recipe.seed))
     return path
 

@@ -15,8 +15,8 @@ from PIL import Image, ImageDraw, ImageOps
 from serve_tools import PATIENCE, linear_service, served
 
 from shieldwall.data import datasets
+from shieldwall.runs.predict import read_image
 from shieldwall.serve.images import FRAMES, MAX_BYTES, ImageRejected, center_ink, from_drawing, from_upload
-from shieldwall.stages.predict import read_image
 
 MNIST, DIGITS = FRAMES["mnist"], FRAMES["digits"]
 

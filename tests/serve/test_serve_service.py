@@ -10,7 +10,7 @@ from serve_tools import make_run
 
 from shieldwall import recipes
 from shieldwall.errors import UserError
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
 from shieldwall.serve.app import page
 from shieldwall.serve.service import load_service
 
@@ -49,7 +49,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path):
 
 def test_tuned_weights_make_a_vote(tmp_path: Path):
     path = make_run(tmp_path / "a")
-    Run(path).save_weights("sween", [1.0, 0.0])
+    RunFolder(path).save_weights("sween", [1.0, 0.0])
     run = load_service([path], device="cpu").runs[0]
     confidences = torch.rand(2, 5, 10).softmax(-1)
     assert torch.equal(run.votes["we-sween"][0](confidences), confidences[0].argmax(-1))
@@ -78,7 +78,7 @@ def test_what_cannot_be_served_is_refused_in_a_line(tmp_path: Path):
         load_service([])
     with pytest.raises(UserError, match="is not a run folder"):
         load_service([tmp_path / "none"])
-    Run.create(tmp_path / "bare", recipes.get("smoke"))
+    RunFolder.create(tmp_path / "bare", recipes.get("smoke"))
     with pytest.raises(UserError, match="is not trained yet"):
         load_service([tmp_path / "bare"])
     paths = [make_run(tmp_path / "a"), make_run(tmp_path / "b", data="mnist", model="lenet")]

@@ -69,8 +69,8 @@ def certify_command(
     Options left out are taken from the recipe. An interrupted run resumes at the next input and writes the
     same files, except for the time column. What each option does to the guarantee: docs/certification.md.
     """
+    from shieldwall.runs.certify import certify_run
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages.certify import certify_run
 
     decided = tuple(numbers("--radii", radii)) if radii else None
     if decided == ():
@@ -97,7 +97,7 @@ def merge_command(
 
     The files are those that one process writes, except for the time column.
     """
-    from shieldwall.stages.shards import merge_run
+    from shieldwall.runs.shards import merge_run
 
     merged = merge_run(run, to=to, console=console)
     folder = merged.path if to == CERTIFICATES else merged.path / to
@@ -123,8 +123,8 @@ def predict_command(
 
     Example: `shieldwall predict runs/demo --index 0,1,2 --vote mme`
     """
+    from shieldwall.runs.predict import predict_run
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages.predict import predict_run
 
     try:
         indices = [int(part) for part in index.split(",") if part.strip()]

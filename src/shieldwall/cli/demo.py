@@ -18,8 +18,8 @@ def demo_command(
     """
     from shieldwall import recipes
     from shieldwall.extras import is_installed
-    from shieldwall.stages.certify import certify_run
-    from shieldwall.stages.train import train_run
+    from shieldwall.runs.certify import certify_run
+    from shieldwall.runs.train import train_run
 
     train_run(recipes.get("digits-gaussian"), out, device=device, console=console)
     certify_run(out, device=device, console=console)

@@ -46,8 +46,8 @@ def diagnose_command(
     from shieldwall.extras import require
     from shieldwall.files import disk_errors, write_atomic
     from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
+    from shieldwall.runs.diagnose import diagnose_run
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages.diagnose import diagnose_run
 
     require("report", "theory diagnose")
     run = resolve_run(run, to_write=True)

@@ -40,7 +40,7 @@ def train_command(
     """
     from shieldwall import recipes
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages.train import train_run
+    from shieldwall.runs.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
     if seed is not None:
@@ -84,7 +84,7 @@ def tune_weights_command(
     vote: `we-sween`, `we-grid`, or `we-grid-0.5` for certified accuracy at radius 0.5.
     """
     from shieldwall.runs.pretrained import resolve_run
-    from shieldwall.stages.tune_weights import tune_weights_run
+    from shieldwall.runs.tune_weights import tune_weights_run
 
     run = resolve_run(run, to_write=True)
     results = tune_weights_run(

@@ -33,6 +33,8 @@ def parse_noise(text: str) -> Noise:
     name, _, scale = text.removesuffix(")").partition("(")
     try:
         return kinds[name](float(scale))
+    except UserError:
+        raise
     except (KeyError, ValueError) as error:
         raise UserError(
             f"noise is recorded as {'(s), '.join(kinds)}(s) with a scale s; given: {text!r}"

@@ -12,7 +12,7 @@ read where there are columns for it.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -231,3 +231,8 @@ def _seconds(cell: str) -> float:
     hours, minutes, seconds = clock.split(":")
     whole_days = int(days.split(" ")[0]) if days else 0
     return 86400 * whole_days + 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+
+
+def with_current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of certificates with the keys of older versions renamed."""
+    return {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}

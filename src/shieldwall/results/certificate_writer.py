@@ -12,7 +12,7 @@ import yaml
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.recipes import difference
-from shieldwall.results.certificate_file import COLUMNS, HEADER
+from shieldwall.results.certificate_file import COLUMNS, HEADER, with_current_names
 from shieldwall.results.certificates import Certificates, Ints
 
 UNSAID = {"data_sha256", "batch_size", "threads"}
@@ -171,6 +171,8 @@ def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if not path.is_file():
         return
     stored = read_settings(path)
+    if "compiled" in settings:
+        stored.setdefault("compiled", False)
     said = {key: value for key, value in settings.items() if key in stored or key not in UNSAID}
     if other := difference(stored, said):
         raise UserError(
@@ -199,7 +201,4 @@ def read_settings(path: Path) -> dict[str, Any]:
         settings = None
     if not isinstance(settings, dict):
         raise UserError(f"{path} is damaged, so what these certificates are is unknown; move the folder away")
-    if "weights" in settings:
-        settings["members_sha256"] = settings.pop("weights")
-    settings.setdefault("compiled", False)
-    return settings
+    return with_current_names(settings)

@@ -20,7 +20,7 @@ import yaml
 from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
-from shieldwall.results.certificate_file import parse
+from shieldwall.results.certificate_file import parse, with_current_names
 from shieldwall.results.certificates import Certificates
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
@@ -89,7 +89,7 @@ class RunRecord:
     def settings(self) -> Mapping[str, Any]:
         """What the certificates were made with."""
         content = _yaml_mappings(self.files.get("settings.yaml", ""))
-        return content[0] if content else {}
+        return with_current_names(content[0]) if content else {}
 
     @cached_property
     def environment(self) -> Mapping[str, Mapping[str, Any]]:

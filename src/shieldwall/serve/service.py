@@ -17,9 +17,9 @@ from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import Vote, default_votes, vote_by_name
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import load_members, noise_of
 from shieldwall.smoothing.inference import Labeler, default_batch_size
-from shieldwall.stages.common import load_members, noise_of
 from shieldwall.vocabulary import EAS
 
 BATCH_SECONDS = 0.015
@@ -61,7 +61,7 @@ def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: st
     """The runs in these folders, which must be trained, and on the same data set."""
     if not paths:
         raise UserError("nothing to serve: give a run folder made by `shieldwall train`")
-    runs = [Run(path) for path in paths]
+    runs = [RunFolder(path) for path in paths]
     for run in runs:
         run.check_trained()
         if run.recipe.data != runs[0].recipe.data:
@@ -87,7 +87,7 @@ def _dataset(name: str, data_dir: Path | None) -> Dataset:
     return Dataset(name, empty, empty, classes, shape)
 
 
-def _families(runs: Sequence[Run]) -> list[str]:
+def _families(runs: Sequence[RunFolder]) -> list[str]:
     """Recipes' names without their sigma; runs that would still be the same are told apart by folder."""
     names = [_SIGMA.sub("", run.recipe.name) for run in runs]
     sigmas = [run.recipe.sigma for run in runs]
@@ -101,7 +101,7 @@ def _families(runs: Sequence[Run]) -> list[str]:
     return families
 
 
-def _served_run(run: Run, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
+def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
     members = load_members(run, dataset, device)
     votes = _votes(len(members), run.tuned_weights())
     return ServedRun(

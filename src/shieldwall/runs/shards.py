@@ -22,7 +22,7 @@ from shieldwall.errors import UserError
 from shieldwall.files import disk_errors
 from shieldwall.recipes import difference
 from shieldwall.results.certificate_writer import CertificateWriter, read_lines, read_settings
-from shieldwall.results.run import Run, exclusive_lock
+from shieldwall.runs.folder import RunFolder, exclusive_lock
 
 _INPUTS, _SHARD = "inputs", "shard"
 """Settings of a shard that its merged certificates do not have."""
@@ -86,9 +86,9 @@ def shards_folder(certificates: Path) -> Path:
     return certificates.with_name(f"{certificates.name}.shards")
 
 
-def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -> Run:
+def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -> RunFolder:
     """Put a run's shards together, into the folder that one process would have written, and remove them."""
-    run = Run(path)
+    run = RunFolder(path)
     certificates = run.path / to
     with run.lock():
         folders = sorted(folder.parent for folder in shards_folder(certificates).glob("*/settings.yaml"))

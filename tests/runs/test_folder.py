@@ -12,18 +12,18 @@ from torch import nn
 
 from shieldwall import recipes
 from shieldwall.errors import UserError
-from shieldwall.loading import load
 from shieldwall.recipes import difference
-from shieldwall.results import environment
 from shieldwall.results.archive import pack
-from shieldwall.results.run import Run
+from shieldwall.runs import environment
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import load
 
 SMOKE = recipes.get("smoke")
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return Run.create(tmp_path / "deep" / "run", SMOKE)
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path / "deep" / "run", SMOKE)
 
 
 def members(offset: float = 0.0) -> list[nn.Linear]:
@@ -33,32 +33,34 @@ def members(offset: float = 0.0) -> list[nn.Linear]:
     return pair
 
 
-def test_a_run_comes_back_with_its_recipe(run: Run):
-    assert Run(run.path).recipe == SMOKE
-    assert Run(str(run.path)).path == run.path
-    assert Run.create(run.path, SMOKE).recipe == SMOKE
+def test_a_run_comes_back_with_its_recipe(run: RunFolder):
+    assert RunFolder(run.path).recipe == SMOKE
+    assert RunFolder(str(run.path)).path == run.path
+    assert RunFolder.create(run.path, SMOKE).recipe == SMOKE
 
 
-def test_another_recipe_does_not_get_in(run: Run):
+def test_another_recipe_does_not_get_in(run: RunFolder):
     other = recipes.override(SMOKE, ["schedule.lr=0.001"])
     with pytest.raises(UserError, match=r"another recipe \(schedule.lr: [0-9.]+, not 0.001\)"):
-        Run.create(run.path, other)
-    assert Run(run.path).recipe == SMOKE
+        RunFolder.create(run.path, other)
+    assert RunFolder(run.path).recipe == SMOKE
 
 
 def test_an_empty_folder_may_become_a_run(tmp_path: Path):
-    assert Run.create(tmp_path, SMOKE).path == tmp_path
+    assert RunFolder.create(tmp_path, SMOKE).path == tmp_path
 
 
 def test_a_full_folder_may_not(tmp_path: Path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(UserError, match="exists and is not a run folder"):
-        Run.create(tmp_path, SMOKE)
+        RunFolder.create(tmp_path, SMOKE)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize("opened", [Run, load])
-def test_a_packed_run_is_said_to_have_no_weights(run: Run, tmp_path: Path, opened: Callable[[Path], object]):
+@pytest.mark.parametrize("opened", [RunFolder, load])
+def test_a_packed_run_is_said_to_have_no_weights(
+    run: RunFolder, tmp_path: Path, opened: Callable[[Path], object]
+):
     pack(run.path, tmp_path / "run.tar.xz")
     with pytest.raises(
         UserError, match=r"run\.tar\.xz is a packed run, which has no weights; give the folder of a"
@@ -69,7 +71,7 @@ def test_a_packed_run_is_said_to_have_no_weights(run: Run, tmp_path: Path, opene
         opened(tmp_path / "notes.txt")
 
 
-def test_members_are_trained_once_all_are_saved(run: Run):
+def test_members_are_trained_once_all_are_saved(run: RunFolder):
     assert not run.is_trained()
     with pytest.raises(UserError, match="is not trained yet"):
         run.load_members(members())
@@ -82,7 +84,7 @@ def test_members_are_trained_once_all_are_saved(run: Run):
     assert not run.is_trained()
 
 
-def test_the_digest_names_the_weights_of_all_members(run: Run):
+def test_the_digest_names_the_weights_of_all_members(run: RunFolder):
     torch.manual_seed(0)
     first = members()
     run.save_members(first)
@@ -96,7 +98,7 @@ def test_the_digest_names_the_weights_of_all_members(run: Run):
     assert run.weights_digest() != digest
 
 
-def test_a_full_disk_is_told_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_told_in_one_line(run: RunFolder, monkeypatch: pytest.MonkeyPatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -104,17 +106,17 @@ def test_a_full_disk_is_told_in_one_line(run: Run, monkeypatch: pytest.MonkeyPat
     with pytest.raises(UserError, match="the disk is full"):
         run.save_members(members())
     with pytest.raises(UserError, match="the disk is full"):
-        Run.create(run.path / "other", SMOKE)
+        RunFolder.create(run.path / "other", SMOKE)
 
 
-def test_the_log_is_replaced_as_a_whole(run: Run):
+def test_the_log_is_replaced_as_a_whole(run: RunFolder):
     run.save_log([{"epoch": 1, "loss": 0.1}])
     run.save_log([{"epoch": 1, "loss": 0.1}, {"epoch": 2, "loss": 1 / 3}])
     lines = (run.path / "training.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [{"epoch": 1, "loss": 0.1}, {"epoch": 2, "loss": 1 / 3}]
 
 
-def test_epochs_are_done_while_there_is_a_checkpoint(run: Run):
+def test_epochs_are_done_while_there_is_a_checkpoint(run: RunFolder):
     assert run.epochs_done() == 0
     run.save_log([{"epoch": 1}, {"epoch": 2}])
     assert run.epochs_done() == 0
@@ -122,7 +124,7 @@ def test_epochs_are_done_while_there_is_a_checkpoint(run: Run):
     assert run.epochs_done() == 2
 
 
-def test_every_stage_keeps_its_environment(run: Run):
+def test_every_stage_keeps_its_environment(run: RunFolder):
     run.note_environment("train", {"torch": "1"})
     run.note_environment("certify", {"torch": "2"})
     run.note_environment("train", {"torch": "3"})

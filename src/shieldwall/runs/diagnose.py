@@ -12,23 +12,18 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from torch import Tensor, nn
+from torch import Tensor
 
 from shieldwall.console import progress_bar
-from shieldwall.data import datasets
-from shieldwall.data.splits import Dataset
-from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
-from shieldwall.ensembles.votes import default_vote_names, vote_set
+from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes import Certification
-from shieldwall.results import environment
-from shieldwall.results.run import Run
+from shieldwall.runs import environment
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import QUIET, TrainedRun, noise_of
 from shieldwall.smoothing.plan import Plan
-from shieldwall.smoothing.sampler import Sampler
-from shieldwall.stages.certify import one_image
-from shieldwall.stages.common import QUIET, load_members, noise_of
 from shieldwall.theory.diagnosis import AtInput, Diagnosis, diagnose_input
 from shieldwall.theory.transferability import attack_transfer
 
@@ -66,15 +61,14 @@ def diagnose_run(
     epsilon = 2 * opened.noise.sigma if attack is None else attack
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UserError(f"the length of attacks must be a positive number; given: {epsilon}")
+    trained = opened.trained
     images = torch.stack([opened.image(index) for index in wanted])
-    labels = opened.dataset.test.labels[wanted].to(opened.device)
-    with opened.run.lock():
+    labels = trained.dataset.test.labels[wanted].to(trained.device)
+    with trained.folder.lock():
         inputs = list(_diagnose_inputs(opened, wanted, console))
-        targets = [*opened.members, WeightedEnsemble(opened.members), MaxMarginEnsemble(opened.members)]
-        transfer = attack_transfer(
-            opened.members, images.to(opened.device), labels, epsilon=epsilon, targets=targets
-        )
-        opened.run.note_environment("diagnose", environment.describe(opened.device))
+        targets = [*trained.members, WeightedEnsemble(trained.members), MaxMarginEnsemble(trained.members)]
+        transfer = attack_transfer(trained.members, images, labels, epsilon=epsilon, targets=targets)
+        trained.folder.note_environment("diagnose", environment.describe(trained.device))
     settings = {"draws": draws, **opened.plan.settings()}
     return Diagnosis(inputs, opened.r, opened.noise.sigma, epsilon, transfer, settings)
 
@@ -83,17 +77,14 @@ def diagnose_run(
 class _Opened:
     """A trained run and how it is to be diagnosed."""
 
-    run: Run
-    dataset: Dataset
-    members: list[nn.Module]
+    trained: TrainedRun
     noise: Gaussian
-    device: torch.device
     r: float
     draws: int
     plan: Plan
 
     def image(self, index: int) -> Tensor:
-        return one_image(self.dataset.test, self.noise, index)
+        return self.trained.image(self.noise, index).to(self.trained.device)
 
 
 def _open(
@@ -105,7 +96,7 @@ def _open(
     data_dir: Path | None,
     device: str | None,
 ) -> _Opened:
-    run = Run(path)
+    run = RunFolder(path)
     recipe = run.recipe
     if recipe.members < 2:
         raise UserError(f"the theory is of two members or more; {run.path} has {recipe.members}")
@@ -119,35 +110,31 @@ def _open(
         recipe.certification, n=min(recipe.certification.n, DEFAULT_MAX_N) if n is None else n,
         bound="one-sided", radii=(), norm=None, precision="float32", exact_noise=False,
     )  # fmt: skip
-    chosen_device = resolve_device(device)
-    dataset = datasets.load(recipe.data, data_dir)
-    plan = Plan(noise, math.prod(dataset.shape), certification, recipe.seed if seed is None else seed)
-    members = load_members(run, dataset, chosen_device)
-    return _Opened(run, dataset, members, noise, chosen_device, radius, draws, plan)
+    trained = TrainedRun.open(run, data_dir=data_dir, device=device)
+    return _Opened(trained, noise, radius, draws, trained.plan(certification, seed))
 
 
 def _wanted_inputs(opened: _Opened, every: int | None, limit: int | None) -> list[int]:
-    available = len(opened.dataset.test)
+    available = len(opened.trained.dataset.test)
     spread = 1 if limit is not None else math.ceil(available / DEFAULT_INPUTS)
     certification: Certification = replace(
-        opened.run.recipe.certification, every=spread if every is None else every, limit=limit
+        opened.trained.recipe.certification, every=spread if every is None else every, limit=limit
     )
     return list(range(0, available, certification.every)[: certification.limit])
 
 
 def _diagnose_inputs(opened: _Opened, wanted: Sequence[int], console: Console) -> Iterator[AtInput]:
-    votes = vote_set(default_vote_names(len(opened.members)), len(opened.members))
-    sampler = Sampler.of_plan(
-        opened.members, votes, opened.plan, shape=opened.dataset.shape, device=opened.device
-    )
+    trained = opened.trained
+    votes = trained.votes(default_vote_names(len(trained.members)))
+    sampler = trained.sampler(opened.plan, votes)
     began = time.perf_counter()
     all_counts = sampler.counts((index, opened.image(index)) for index in wanted)
     with progress_bar(console, f"diagnosing at {len(wanted)} inputs", len(wanted)) as show:
         for done, counts in enumerate(all_counts, start=1):
             certificates = opened.plan.certificates(counts, votes)
             yield diagnose_input(
-                opened.members, opened.image(counts.index).to(opened.device),
-                int(opened.dataset.test.labels[counts.index]), opened.noise,
+                trained.members, opened.image(counts.index),
+                int(trained.dataset.test.labels[counts.index]), opened.noise,
                 r=opened.r, draws=opened.draws, seed=opened.plan.seed, index=counts.index,
                 predicted={vote: int(made.labels[0]) for vote, made in certificates.items()},
                 radii={vote: float(made.radii[0]) for vote, made in certificates.items()},

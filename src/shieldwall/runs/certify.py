@@ -1,7 +1,6 @@
 """members -> certificates: every vote at every wanted test input, in one pass that can be interrupted."""
 
 import json
-import math
 import os
 import signal
 import subprocess
@@ -19,25 +18,23 @@ from torch import Tensor
 
 from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import datasets
-from shieldwall.data.splits import Split
-from shieldwall.devices import resolve_device
-from shieldwall.ensembles.votes import VoteSet, vote_set
+from shieldwall.ensembles.votes import VoteSet
 from shieldwall.errors import UserError, check_int
 from shieldwall.files import write_atomic
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
-from shieldwall.results import environment
 from shieldwall.results.certificate_writer import (
     CertificateWriter,
     read_lines,
     read_settings,
     refuse_other_settings,
 )
-from shieldwall.results.run import Run
+from shieldwall.runs import environment
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.shards import Shard, merge_run, remaining, shards_folder
+from shieldwall.runs.trained import QUIET, TrainedRun
+from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
-from shieldwall.smoothing.sampler import Sampler
-from shieldwall.stages.common import QUIET, load_members, noise_of
-from shieldwall.stages.shards import Shard, merge_run, remaining, shards_folder
 
 IN_PROGRESS = "the inputs in progress"
 _POLL_SECONDS = 0.2
@@ -57,14 +54,14 @@ def certify_run(
     jobs: int = 1,
     console: Console = QUIET,
     **changes: Any,
-) -> Run:
+) -> RunFolder:
     """Certify the recipe's test inputs into the run folder, or go on where it stopped.
 
     `changes` replace fields of the recipe's certification where they are not None. `seed` names the draws; by
     default the recipe's. `votes` are names of votes, by default all. A folder that goes on is compiled, with
     batches of that size and on a CPU with as many threads, as it was begun with.
 
-    `shard` certifies one part of the inputs (`stages/shards.py`); `jobs` does all parts by as many processes
+    `shard` certifies one part of the inputs (`runs/shards.py`); `jobs` does all parts by as many processes
     of this machine, of one thread each, and merges them.
     """
     if Path(to).name != to or to in ("", ".."):
@@ -76,7 +73,7 @@ def certify_run(
     check_int("--jobs", jobs)
     if jobs < 1 or (jobs > 1 and shard is not None):
         raise UserError(f"--jobs takes a number of processes from 1, without --shard; given: {jobs}")
-    run = Run(path)
+    run = RunFolder(path)
     changes = {name: value for name, value in changes.items() if value is not None}
     if "radii" in changes:
         changes["radii"] = tuple(changes["radii"])
@@ -91,27 +88,23 @@ def certify_run(
     certificates = run.path / to
     folder = certificates if part is None else part.folder(certificates)
     stored = _stored_settings(folder) or _stored_settings(certificates)
-    where = resolve_device(device)
-    dataset = datasets.load(run.recipe.data, data_dir if data_dir is None else Path(data_dir))
-    members = load_members(run, dataset, where)
+    trained = TrainedRun.open(run, data_dir=None if data_dir is None else Path(data_dir), device=device)
+    chosen = trained.votes(votes or None)
     tuned = run.tuned_weights()
-    chosen = vote_set(votes or None, len(members), tuned)
-    plan = Plan(
-        noise_of(run.recipe, exact=which.exact_noise), math.prod(dataset.shape), which,
-        run.recipe.seed if seed is None else seed,
-    )  # fmt: skip
-    wanted = wanted_inputs(which, len(dataset.test))
-    one_image(dataset.test, plan.noise, wanted[0])
+    plan = trained.plan(which, seed)
+    wanted = wanted_inputs(which, len(trained.dataset.test))
+    trained.image(plan.noise, wanted[0])
+    on_cpu = trained.device.type == "cpu"
     is_compiled = bool(stored.get("compiled", False)) if compile is None else compile
-    with _threads(stored.get("threads") if where.type == "cpu" else None):
-        sampler = Sampler.of_plan(
-            members, chosen, plan, shape=dataset.shape, device=where, compile=is_compiled,
-            batch_size=stored.get("batch_size") if batch_size is None else batch_size,
+    with _threads(stored.get("threads") if on_cpu else None):
+        sampler = trained.sampler(
+            plan, chosen, batch_size=stored.get("batch_size") if batch_size is None else batch_size,
+            compile=is_compiled,
         )  # fmt: skip
         settings = {
-            "data": run.recipe.data, "data_sha256": dataset.test.digest(), "every": which.every,
+            "data": run.recipe.data, "data_sha256": trained.dataset.test.digest(), "every": which.every,
             **plan.settings(), "compiled": is_compiled, "batch_size": sampler.batch_size,
-            **({"threads": torch.get_num_threads()} if where.type == "cpu" else {}),
+            **({"threads": torch.get_num_threads()} if on_cpu else {}),
             **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": run.weights_digest(),
             **({"tuned": tuned} if tuned else {}),
         }  # fmt: skip
@@ -126,7 +119,7 @@ def certify_run(
             run.lock() if part is None else part.lock(certificates),
             CertificateWriter(folder, chosen.reported, settings) as writer,
         ):
-            described = {**environment.describe(where), "processes": 1}
+            described = {**environment.describe(trained.device), "processes": 1}
             if part is not None:
                 write_atomic(folder / "environment.json", json.dumps(described).encode())
             left = remaining(writer.done, mine, folder)
@@ -135,18 +128,18 @@ def certify_run(
                 return run
             if part is None:
                 run.note_environment("certify", described)
-            source = _until(should_stop, dataset.test, plan.noise, left)
+            source = _until(should_stop, trained, plan.noise, left)
             with closing(sampler.counts(source, wanted.index(left[0]))) as counts:  # type: ignore[type-var]
-                _write(counts, writer, plan, chosen, dataset.test, len(mine), console)
+                _write(counts, writer, plan, chosen, trained.dataset.test.labels, len(mine), console)
     return run
 
 
 def _write(
-    all_counts: Iterator[Any],
+    all_counts: Iterator[Counts],
     writer: CertificateWriter,
     plan: Plan,
     votes: VoteSet,
-    inputs: Split,
+    labels: Tensor,
     total: int,
     console: Console,
 ) -> None:
@@ -159,7 +152,7 @@ def _write(
         for done, counts in enumerate(all_counts, start=1):
             certificates = plan.certificates(counts, votes)
             now = time.perf_counter()
-            writer.append(counts.index, int(inputs.labels[counts.index]), certificates, now - last)
+            writer.append(counts.index, int(labels[counts.index]), certificates, now - last)
             last = now
             draws += int(counts.estimation[0].sum())
             note = f"{done / (now - began):.3g} inputs/s"
@@ -168,25 +161,18 @@ def _write(
             show(before + done, note)
 
 
-def one_image(inputs: Split, noise: Noise, index: int) -> Tensor:
-    """The image, which must be one that the noise is meant for."""
-    images = inputs.images([index])
-    noise.validate(images)
-    return images[0]
-
-
 def wanted_inputs(which: Certification, available: int) -> range:
     """The indices of the test inputs to certify."""
     return range(0, available, which.every)[: which.limit]
 
 
 def _until(
-    should_stop: Callable[[], bool], inputs: Split, noise: Noise, indices: Sequence[int]
+    should_stop: Callable[[], bool], trained: TrainedRun, noise: Noise, indices: Sequence[int]
 ) -> Iterator[tuple[int, Tensor]]:
     for index in indices:
         if should_stop():
             return
-        yield index, one_image(inputs, noise, index)
+        yield index, trained.image(noise, index)
 
 
 def _stored_settings(folder: Path) -> dict[str, Any]:
@@ -211,10 +197,10 @@ def _say_all_done(console: Console, folder: Path, total: int) -> None:
 
 
 def _certify_by_processes(
-    run: Run, options: Mapping[str, Any], which: Certification, jobs: int, console: Console
-) -> Run:
+    run: RunFolder, options: Mapping[str, Any], which: Certification, jobs: int, console: Console
+) -> RunFolder:
     """Certify as many shards at once on this machine, and merge them."""
-    command = [sys.executable, "-c", "from shieldwall.stages.certify import work_on_shard; work_on_shard()"]
+    command = [sys.executable, "-c", "from shieldwall.runs.certify import work_on_shard; work_on_shard()"]
     # A process has one thread, unless the folder was begun with more.
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     certificates = run.path / str(options["to"])

@@ -26,7 +26,7 @@ from shieldwall.recipes import Recipe, difference, from_file
 from shieldwall.results.archive import is_archive
 
 
-class Run:
+class RunFolder:
     """An existing run folder; `create` makes one, or opens one of the same recipe."""
 
     def __init__(self, path: Path | str) -> None:
@@ -36,7 +36,7 @@ class Run:
         self.recipe = from_file(self.path / "recipe.yaml")
 
     @classmethod
-    def create(cls, path: Path | str, recipe: Recipe) -> "Run":
+    def create(cls, path: Path | str, recipe: Recipe) -> "RunFolder":
         path = Path(path)
         if (path / "recipe.yaml").is_file():
             run = cls(path)
@@ -91,7 +91,7 @@ class Run:
             digest.update(path.read_bytes())
         return digest.hexdigest()
 
-    def note_start(self, start: "Run") -> None:
+    def note_start(self, start: "RunFolder") -> None:
         """Remember how the members that training began with were made: the folder may move or change."""
         before = start.path / "start.yaml"
         recipes = [start.recipe.to_yaml(), *([before.read_text()] if before.is_file() else [])]

@@ -14,9 +14,9 @@ from shieldwall.ensembles.weights import accuracy, certified_accuracy, grid_sear
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import held_out_part, load_members, noise_of
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.stages.common import held_out_part, load_members, noise_of
 
 METHODS = ("sween", "grid")
 OBJECTIVES = ("accuracy", "certified")
@@ -64,7 +64,7 @@ def tune_weights_run(
         raise UserError("only the grid search can maximise certified accuracy; use --method grid")
     if (objective == "certified") != (radius is not None):
         raise UserError("--objective certified and --radius go together; give both or neither")
-    run = Run(path)
+    run = RunFolder(path)
     run.check_trained()
     copies = DEFAULT_COPIES[objective] if copies is None else copies
     if copies < 1:

@@ -12,9 +12,9 @@ from shieldwall.data import datasets
 from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import classifier_of, noise_of, trained_members
 from shieldwall.smoothing.certify import Predictions, predict
-from shieldwall.stages.common import classifier_of, noise_of, trained_members
 from shieldwall.vocabulary import ABSTAIN
 
 
@@ -58,7 +58,7 @@ def predict_run(
     """
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
-    run = Run(path)
+    run = RunFolder(path)
     chosen_device = resolve_device(device)
     shape, classes = datasets.dataset_spec(run.recipe.data)
     inputs = [read_image(image, shape) for image in images]

@@ -15,7 +15,7 @@ from pathlib import Path
 from shieldwall.errors import UserError
 from shieldwall.extras import require
 from shieldwall.files import disk_errors
-from shieldwall.results.run import Run
+from shieldwall.runs.folder import RunFolder
 from shieldwall.training.loop import Record
 
 FILE = "tensorboard/events.out.tfevents.training"
@@ -32,7 +32,7 @@ def check_installed() -> None:
     require("tensorboard", "--tensorboard")
 
 
-def writer(run: Run) -> Write:
+def writer(run: RunFolder) -> Write:
     """What to call after every epoch."""
     path = run.path / FILE
     with disk_errors(path):
@@ -46,7 +46,7 @@ def writer(run: Run) -> Write:
     return write
 
 
-def write_from_log(run: Run) -> None:
+def write_from_log(run: RunFolder) -> None:
     """The event file of a training that is finished."""
     log = run.path / "training.jsonl"
     try:

@@ -13,11 +13,10 @@ from shieldwall.distributed import ProcessGroup
 from shieldwall.errors import UserError
 from shieldwall.models.registry import build_members, factory
 from shieldwall.recipes import Recipe
-from shieldwall.results import environment
-from shieldwall.results.run import Run
-from shieldwall.stages import event_files
-from shieldwall.stages.common import QUIET, noise_of, training_part
-from shieldwall.stages.event_files import Write
+from shieldwall.runs import environment, event_files
+from shieldwall.runs.event_files import Write
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.trained import QUIET, noise_of, training_part
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
 from shieldwall.training.registry import build_objective
@@ -33,7 +32,7 @@ def train_run(
     device: str | None = None,
     tensorboard: bool = False,
     console: Console = QUIET,
-) -> Run:
+) -> RunFolder:
     """Train the recipe's members into the run folder `path`, with event files for TensorBoard if asked for.
 
     Processes started by torchrun train together; the first of them keeps the run folder.
@@ -60,8 +59,8 @@ def train_run(
             console.quiet = True  # for the caller too: what is said is said once
             if not world.broadcast(False):  # whether the run is trained already, as the first process finds
                 training()
-            return Run(path)
-        run = Run.create(path, recipe)
+            return RunFolder(path)
+        run = RunFolder.create(path, recipe)
         with run.lock():
             if world.broadcast(run.is_trained()):
                 console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
@@ -87,7 +86,7 @@ def _nothing(records: Sequence[Record]) -> None:
 
 
 def _logged(
-    training: Callable[..., list[Record]], run: Run, images: int, console: Console, write: Write
+    training: Callable[..., list[Record]], run: RunFolder, images: int, console: Console, write: Write
 ) -> list[Record]:
     """Train with a checkpoint and a log in the run folder, and progress on the console."""
     title = f"training {run.recipe.members} members"
@@ -108,10 +107,10 @@ def _logged(
         return training(checkpoint=run.checkpoint, on_epoch=on_epoch, on_batch=on_batch)
 
 
-def starting_run(recipe: Recipe) -> Run:
+def starting_run(recipe: Recipe) -> RunFolder:
     """The trained run that the recipe starts from, which must have the same members."""
     assert recipe.init_from is not None
-    run = Run(recipe.init_from)
+    run = RunFolder(recipe.init_from)
     for key in ("model", "members", "data"):
         theirs, ours = getattr(run.recipe, key), getattr(recipe, key)
         if theirs != ours:

@@ -1,0 +1,152 @@
+"""A trained run: its recipe, data and members, the plan and the votes it is certified with."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+from shieldwall.data import datasets
+from shieldwall.data.splits import Dataset, Split
+from shieldwall.devices import resolve_device
+from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
+from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
+from shieldwall.errors import UserError, describe, unknown_name
+from shieldwall.models.members import to_device
+from shieldwall.models.registry import build_members
+from shieldwall.noise.distributions import Noise
+from shieldwall.noise.exact import ExactGaussian
+from shieldwall.noise.registry import noise_by_name
+from shieldwall.recipes import Certification, Recipe
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.pretrained import packaged_run
+from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.sampler import Sampler
+from shieldwall.vocabulary import MME, WE
+
+QUIET = Console(quiet=True)
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A trained run with its data, on a device."""
+
+    folder: RunFolder
+    dataset: Dataset
+    members: list[nn.Module]
+    device: torch.device
+
+    @classmethod
+    def open(
+        cls, folder: RunFolder, *, data_dir: Path | None = None, device: str | None = None
+    ) -> "TrainedRun":
+        chosen_device = resolve_device(device)
+        dataset = datasets.load(folder.recipe.data, data_dir)
+        return cls(folder, dataset, load_members(folder, dataset, chosen_device), chosen_device)
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.folder.recipe
+
+    def plan(self, certification: Certification | None = None, seed: int | None = None) -> Plan:
+        """How inputs are certified; by default as the recipe says."""
+        certification = certification or self.recipe.certification
+        return Plan(
+            noise_of(self.recipe, exact=certification.exact_noise), math.prod(self.dataset.shape),
+            certification, self.recipe.seed if seed is None else seed,
+        )  # fmt: skip
+
+    def votes(self, names: Sequence[str] | None = None) -> VoteSet:
+        """The votes of these names, or all of them, those with tuned weights too."""
+        return vote_set(names, len(self.members), self.folder.tuned_weights())
+
+    def sampler(
+        self, plan: Plan, votes: VoteSet, *, batch_size: int | None = None, compile: bool = False
+    ) -> Sampler:
+        return Sampler.of_plan(
+            self.members, votes, plan, shape=self.dataset.shape, device=self.device,
+            batch_size=batch_size, compile=compile,
+        )  # fmt: skip
+
+    def image(self, noise: Noise, index: int) -> Tensor:
+        """The test image, which must be one that the noise is meant for."""
+        images = self.dataset.test.images([index])
+        noise.validate(images)
+        return images[0]
+
+
+def load(what: str | Path, vote: str = "we") -> nn.Module:
+    """The pretrained ensemble called `what`, or that of a trained run folder: on the CPU, in evaluation mode.
+
+    `vote` is `we` (a WeightedEnsemble of equal weights), `mme` (a MaxMarginEnsemble) or `member-1` to
+    `member-N`, that member alone. Images in [0, 1] go in, scores (B, K) come out; it is meant for images
+    with the noise that its members were trained with.
+    """
+    folder = _folder(what)
+    shape, classes = datasets.dataset_spec(folder.recipe.data)
+    return classifier_of(vote, trained_members(folder, len(classes), shape, torch.device("cpu"))).eval()
+
+
+def _folder(what: str | Path) -> RunFolder:
+    if not isinstance(what, (str, Path)):
+        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {describe(what)}")
+    if Path(what).exists():
+        return RunFolder(what)
+    if isinstance(what, Path) or "/" in what:
+        raise UserError(f"{what} is not a run folder: it does not exist")
+    return RunFolder(packaged_run(what))
+
+
+def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:
+    """The noise that the recipe's members are trained with, or its exact form."""
+    if not exact:
+        return noise_by_name(recipe.noise, recipe.sigma)
+    if recipe.noise != "gaussian":
+        raise UserError(f"--exact-noise is Gaussian; the run was trained with {recipe.noise} noise")
+    return ExactGaussian(recipe.sigma)
+
+
+def load_members(run: RunFolder, dataset: Dataset, device: torch.device) -> list[nn.Module]:
+    """The run's trained members, ready to classify."""
+    return trained_members(run, len(dataset.classes), dataset.shape, device)
+
+
+def trained_members(
+    run: RunFolder, classes: int, shape: tuple[int, int, int], device: torch.device
+) -> list[nn.Module]:
+    """The same without the data, for images of this shape and so many classes."""
+    recipe = run.recipe
+    members = build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
+    run.load_members(members)
+    return [to_device(member, device).eval() for member in members]
+
+
+def training_part(recipe: Recipe, dataset: Dataset) -> Split:
+    """The training images that the members may see."""
+    if not recipe.holdout_every:
+        return dataset.train
+    return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.holdout_every])
+
+
+def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
+    """The training images that no member has seen."""
+    if not recipe.holdout_every:
+        raise UserError(
+            "the run kept no images from training to tune weights on; train one with --set holdout_every=10"
+        )
+    return dataset.train.subset(range(0, len(dataset.train), recipe.holdout_every))
+
+
+def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
+    """The module whose argmax is the vote called `vote`."""
+    if vote == WE:
+        return WeightedEnsemble(members)
+    if vote == MME:
+        return MaxMarginEnsemble(members)
+    names = default_vote_names(len(members))
+    if vote not in names:
+        raise unknown_name("vote", vote, names)
+    return members[names.index(vote)]
