@@ -22,7 +22,7 @@ from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.models.registry import build_members
 from shieldwall.results.archive import is_archive
-from shieldwall.results.certificate_file import read_settings
+from shieldwall.results.certificate_writer import read_settings
 from shieldwall.runs import pretrained
 from shieldwall.runs.folder import RunFolder
 
