@@ -49,7 +49,7 @@ def test_each_run_is_one_file_with_every_vote(filled: Path) -> None:
             (len(log.certificates), log.certificates.fixed_n, log.certificates.alpha) for log in logs
         } == {(1, 100, 0.001)}  # every 10th of 3
     recipe = read_archive(files[1])["recipe.yaml"].decode()
-    assert "start: runs/mnist/gaussian-0.5\n" in recipe
+    assert "init_from: runs/mnist/gaussian-0.5\n" in recipe
     assert "holdout_every: 20\n" in recipe
 
 
