@@ -3,8 +3,8 @@
     import shieldwall as sw
 
     ensemble = sw.MaxMarginEnsemble([first, second, third])
-    found = sw.certify(ensemble, images, noise=sw.Gaussian(0.5))
-    found.labels, found.radii
+    certificates = sw.certify(ensemble, images, noise=sw.Gaussian(0.5))
+    certificates.labels, certificates.radii
 
 Public names load on first use, so that importing the package costs nothing. `__init__.pyi` is their table:
 type checkers read it, and so does this module.

@@ -32,10 +32,10 @@ def as_member_list(members: Iterable[Member]) -> list[Member]:
             f"members must be a list of models; given: {describe(members)}; "
             "write [model] for one model, ensemble.members for those of an ensemble"
         )
-    found = list(members)
-    for member in found:
+    listed = list(members)
+    for member in listed:
         check_model(member)
-    return found
+    return listed
 
 
 def to_device(member: nn.Module, device: torch.device) -> nn.Module:

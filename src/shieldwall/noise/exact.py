@@ -142,7 +142,7 @@ class _Table(NamedTuple):
 @lru_cache(maxsize=8)
 def _table(sigma: float, device: torch.device) -> _Table:
     upper = upper_thresholds(sigma)
-    thresholds = torch.tensor([2**_BITS - one for one in reversed(upper)] + upper, dtype=torch.int64)
+    thresholds = torch.tensor([2**_BITS - bound for bound in reversed(upper)] + upper, dtype=torch.int64)
     values = (torch.arange(-len(upper), len(upper) + 1).double() / LEVELS).float()
     first = torch.arange(2**GUIDE_BITS) << (_BITS - GUIDE_BITS)
     last = first + (2 ** (_BITS - GUIDE_BITS) - 1)

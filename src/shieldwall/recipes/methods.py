@@ -88,7 +88,7 @@ def drt(base: Description, rhos: str = "drt", **fixed: Any) -> Description:
 
 def at(sigma: float, numbers: Numbers) -> dict[str, Any]:
     column = SIGMAS.index(sigma)
-    return {key: one[column] if isinstance(one, tuple) else one for key, one in numbers.items()}
+    return {key: number[column] if isinstance(number, tuple) else number for key, number in numbers.items()}
 
 
 GAUSSIAN = single("gaussian", num_noise=2)

@@ -87,8 +87,8 @@ def default_radii(certificates: Sequence[Certificates]) -> Floats:
     them. L2 radii keep to the field's grid: from 0.5 on the step is 0.25, doubled until there are at most
     11 radii, and below it they go to 0.2 at least.
     """
-    largest = max((float(one.radii[one.correct].max(initial=0.0)) for one in certificates), default=0.0)
-    is_l2 = all(one.norm == "l2" for one in certificates)
+    largest = max((float(run.radii[run.correct].max(initial=0.0)) for run in certificates), default=0.0)
+    is_l2 = all(run.norm == "l2" for run in certificates)
     if is_l2 or largest < _LEAST_RADIUS:
         largest = max(largest, 0.2)
     if is_l2 and largest >= 0.5:

@@ -143,7 +143,7 @@ def read_logs(paths: Iterable[str | Path]) -> list[Log]:
 
 def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     """The runs, certificate folders, archives and single files at these paths, each file once."""
-    found: dict[Path, _Found] = {}
+    drafts: dict[Path, _Draft] = {}
     read: set[Path] = set()
     folders: dict[Path, Mapping[str, str]] = {}
     for path in map(Path, paths):
@@ -151,7 +151,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
             if path.resolve() not in read:
                 read.add(path.resolve())
                 home = path.resolve().with_name(path.name.removesuffix(SUFFIX))
-                found[home] = _read_archive(path, home)
+                drafts[home] = _read_archive(path, home)
             continue
         for file in _certificate_files(path):
             if file.resolve() in read:
@@ -159,19 +159,19 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
             read.add(file.resolve())
             run = _run_folder(file)
             home = _home(file) if run else file.resolve()
-            if home not in found:
+            if home not in drafts:
                 if run is not None and run not in folders:
                     folders[run] = _texts(run, RUN_FILES)
                 texts = {**folders[run], **_texts(file.parent, ("settings.yaml",))} if run else {}
                 name = _recipe_name(texts, run) if run else _stem(file)
-                found[home] = _Found(name, _home(file), texts, run is not None)
+                drafts[home] = _Draft(name, _home(file), texts, run is not None)
             certificates, vote = parse(file.read_bytes(), str(file))
-            found[home].certificates[_stem(file) if run else vote or _stem(file)] = certificates
-    return _records(list(found.values()))
+            drafts[home].certificates[_stem(file) if run else vote or _stem(file)] = certificates
+    return _records(list(drafts.values()))
 
 
 @dataclass
-class _Found:
+class _Draft:
     """A record in the making, before runs of one name are told apart."""
 
     name: str
@@ -181,10 +181,10 @@ class _Found:
     certificates: dict[str, Certificates] = field(default_factory=dict)
 
 
-def _records(found: Sequence[_Found]) -> list[RunRecord]:
+def _records(drafts: Sequence[_Draft]) -> list[RunRecord]:
     """Records of one name carry the end of their path, as much as tells them apart."""
     homes: dict[str, set[Path]] = defaultdict(set)
-    for run in found:
+    for run in drafts:
         homes[run.name].add(run.home)
     return [
         RunRecord(
@@ -195,11 +195,11 @@ def _records(found: Sequence[_Found]) -> list[RunRecord]:
             run.is_run,
             _shortest(run.home, homes[run.name]) if len(homes[run.name]) > 1 else "",
         )
-        for run in found
+        for run in drafts
     ]
 
 
-def _read_archive(path: Path, home: Path) -> _Found:
+def _read_archive(path: Path, home: Path) -> _Draft:
     content = read_archive(path)
     files = {name: content[name].decode(errors="replace") for name in RUN_FILES if name in content}
     settings = content.get(f"{FOLDER}/settings.yaml")
@@ -214,7 +214,7 @@ def _read_archive(path: Path, home: Path) -> _Found:
         raise UserError(f"{path}: this packed run has no certificates")
     names = {vote: f"{FOLDER}/{vote}.tsv" for vote in sorted(votes, key=vote_order)}
     certificates = {vote: parse(content[name], f"{path}, {name}")[0] for vote, name in names.items()}
-    return _Found(_recipe_name(files, path), home, files, True, certificates)
+    return _Draft(_recipe_name(files, path), home, files, True, certificates)
 
 
 def _certificate_files(path: Path) -> list[Path]:

@@ -194,9 +194,9 @@ def incomparable_settings(rows: Sequence[Row]) -> list[str]:
     """What keeps rows from being compared; what a log does not say is taken to be as in the others."""
     certificates = [certificates for row in rows for certificates in row.certificates]
     values: dict[str, Set[object]] = {
-        "the inputs": {inputs_key(one) for one in certificates},
-        "n": {one.max_n or one.fixed_n for one in certificates} - {None},
-        "alpha": {one.alpha for one in certificates} - {None},
+        "the inputs": {inputs_key(run) for run in certificates},
+        "n": {run.max_n or run.fixed_n for run in certificates} - {None},
+        "alpha": {run.alpha for run in certificates} - {None},
     }
     return [name for name, different in values.items() if len(different) > 1]
 
@@ -226,10 +226,10 @@ def method_key(recipe: Mapping[str, Any]) -> str:
 
 def certification_key(log: Log) -> tuple[object, ...]:
     """How a log was certified, sigma aside: equal where two logs can be shown as one."""
-    one = log.certificates
-    kind = (one.noise or "").partition("(")[0]
-    how = (one.norm, one.fixed_n, one.max_n, one.alpha, one.precision, one.bound_kind, kind)
-    return (log.vote, *how, inputs_key(one))
+    run = log.certificates
+    kind = (run.noise or "").partition("(")[0]
+    how = (run.norm, run.fixed_n, run.max_n, run.alpha, run.precision, run.bound_kind, kind)
+    return (log.vote, *how, inputs_key(run))
 
 
 def inputs_key(certificates: Certificates) -> object:

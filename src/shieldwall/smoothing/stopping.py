@@ -154,8 +154,8 @@ def _fewest(holds: Callable[[Ints], NDArray[np.bool_]], most: Ints) -> Ints:
     below, at = np.full_like(most, -1), most + 1
     while (at - below > 1).any():
         middle = (below + at) // 2
-        found = (middle >= 0) & holds(np.maximum(middle, 0))
-        at, below = np.where(found, middle, at), np.where(found, below, middle)
+        holds_there = (middle >= 0) & holds(np.maximum(middle, 0))
+        at, below = np.where(holds_there, middle, at), np.where(holds_there, below, middle)
     return at
 
 

@@ -70,8 +70,8 @@ def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
     for run, epochs in enumerate(logs):
         for key, line in _lines(run, epochs).items():
             lines.setdefault(key, []).append(line)
-    found = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
-    return sorted(found, key=lambda panel: GROUPS.index(panel.group))
+    shown = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
+    return sorted(shown, key=lambda panel: GROUPS.index(panel.group))
 
 
 def _lines(run: int, records: Sequence[Mapping[str, Any]]) -> dict[str, Line]:
