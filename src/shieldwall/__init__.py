@@ -1,4 +1,4 @@
-"""Certifiably robust ensembles: train them, certify them by randomized smoothing, show the result.
+"""Certifiably robust ensembles: train them, certify them by randomized smoothing, report the results.
 
     import shieldwall as sw
 

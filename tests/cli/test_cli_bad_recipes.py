@@ -16,7 +16,7 @@ SETTINGS = {
     "sigma=nan": ["sigma must be a positive number", "nan"],
     "sigma=.inf": ["sigma must be a positive number", "inf"],
     "sigma=true": ["sigma must be a number", "True"],
-    "certification.n=9": ["n = 9 ", "alpha = 0.001", "smallest n that can is 10"],
+    "certification.n=9": ["n = 9 ", "alpha = 0.001", "use n >= 10"],
     "certification.alpha=0": ["alpha", "between 0 and 1"],
     "certification.alpha=1": ["alpha", "between 0 and 1"],
     "certification.alpha=nan": ["alpha", "between 0 and 1"],
@@ -43,7 +43,7 @@ SETTINGS = {
     "members": ["--set takes key=value", "'members'"],
     "=3": ["no recipe key called ''"],
     "data=mnst": ["no data set called 'mnst'", "did you mean 'mnist'?"],
-    "model=digits-cn": ["no model called 'digits-cn'", "did you mean 'digits-cnn'?"],
+    "model=digits-cn": ["unknown model 'digits-cn'", "did you mean 'digits-cnn'?"],
     "model=lenet": ["model 'lenet' does not accept images of shape (1, 8, 8)"],
 }
 

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from shieldwall.console import defer_interrupt
 
-FINISHING = "finishing the inputs in progress; press Ctrl-C again to stop now\n"
+FINISHING = "finishing the current inputs; press Ctrl-C again to stop now\n"
 STOPPED = "interrupted; run the same command to resume\n"
 
 

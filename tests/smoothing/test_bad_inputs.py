@@ -78,9 +78,9 @@ def test_indices() -> None:
 
 
 def test_draws() -> None:
-    with pytest.raises(sw.UserError, match="smallest n that can is 10"):
+    with pytest.raises(sw.UserError, match="use n >= 10"):
         sw.certify(classifier, OK, noise=sw.Gaussian(0.5), n=9)
-    with pytest.raises(sw.UserError, match="smallest n that can is 10"):
+    with pytest.raises(sw.UserError, match="use n >= 10"):
         sw.certify_members([nn.Linear(3, 2)], OK, noise=sw.Gaussian(0.5), n=9)
-    with pytest.raises(sw.UserError, match="n, the number of draws"):
+    with pytest.raises(sw.UserError, match="n, the number of samples"):
         sw.predict(classifier, OK, noise=sw.Gaussian(0.5), n=0)

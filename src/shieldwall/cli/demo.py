@@ -1,4 +1,4 @@
-"""`demo`: all of it on handwritten digits."""
+"""`demo`: train, certify and report on handwritten digits."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`recipes`: what can be trained."""
+"""`recipes`: the list of recipes, or one in full."""
 
 from typing import Annotated
 
@@ -10,7 +10,8 @@ from shieldwall.cli.options import console
 
 def recipes_command(
     name: Annotated[
-        str | None, typer.Argument(help="Show this recipe in full, or list those with this in their name.")
+        str | None,
+        typer.Argument(help="Show this recipe in full, or list the recipes with this text in their names."),
     ] = None,
 ) -> None:
     """List the recipes, or show one in full.

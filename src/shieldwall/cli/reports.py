@@ -1,4 +1,4 @@
-"""`report`: what was certified, shown."""
+"""`report`: tables, plots and pages of certified runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ def report_command(
         ),
     ],
     radii: Annotated[str, typer.Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
-    votes: Annotated[str, typer.Option(help="Show these only, such as we,mme; by default all.")] = "",
+    votes: Annotated[str, typer.Option(help="Show these votes only, such as we,mme; by default all.")] = "",
     intervals: Annotated[
         bool, typer.Option("--intervals", help="Show 95% confidence intervals, in tables and plots.")
     ] = False,
@@ -32,12 +32,13 @@ def report_command(
         typer.Option("--envelope", help="Show one row for all sigmas of a method: the best at each radius."),
     ] = False,
     table: Annotated[
-        list[Path] | None, typer.Option(help="Write the table (.tex, .md or .csv), once per file.")
+        list[Path] | None, typer.Option(help="Write the table (.tex, .md or .csv); repeat it for more files.")
     ] = None,
     plot: Annotated[
-        list[Path] | None, typer.Option(help="Draw the curves (.png, .pdf or .svg), once per file.")
+        list[Path] | None,
+        typer.Option(help="Plot the curves (.png, .pdf or .svg); repeat it for more files."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page to explore in a browser.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an interactive HTML page.")] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
@@ -104,7 +105,7 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
 
 
 def _certified(path: Path) -> Path:
-    """`path`, or the certified copy of what is pretrained under this name; the package has none."""
+    """`path`; for a pretrained name its certified copy."""
     from shieldwall.errors import UserError
     from shieldwall.runs.pretrained import PACKAGED, resolve_run
 

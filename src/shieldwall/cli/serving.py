@@ -20,15 +20,15 @@ def serve_command(
         ),
     ],
     port: Annotated[
-        int | None, typer.Option(help="By default 8080, or the next free one.", min=0, max=65_535)
+        int | None, typer.Option(help="Port; by default 8080, or the next free one.", min=0, max=65_535)
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 lets other machines in.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines connect.")
     ] = "127.0.0.1",
     data_dir: DataDir = None,
     device: Device = None,
     open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser, where there is a screen.")
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, if there is a screen.")
     ] = True,
 ) -> None:
     """Show a local page: draw, choose or upload an image and watch its certificate grow.
@@ -46,7 +46,7 @@ def serve_command(
         service = load_service([resolve_run(run) for run in runs], data_dir, device)
         address = address_of(sock)
         if not len(service.test):
-            advice = f"`shieldwall data fetch {service.data}` would bring them"
+            advice = f"run `shieldwall data fetch {service.data}` to download them"
             console.print(
                 f"{service.data} is not on this machine: no test images to choose; {advice}", soft_wrap=True
             )

@@ -12,9 +12,13 @@ from shieldwall.errors import UserError
 
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's key, such as schedule.epochs=10."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as schedule.epochs=10."
+    ),
 ]
-Seed = Annotated[int | None, typer.Option(help="Fixes initial weights, batches and noise.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Seed of the initial weights, batches and noise; by default the recipe's.")
+]
 
 
 def train_command(
@@ -22,7 +26,7 @@ def train_command(
     out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
     start: Annotated[
         Path | None,
-        typer.Option("--from", help="Start from the members of this trained run, or pretrained name."),
+        typer.Option("--from", help="Start from the members of this trained run or pretrained name."),
     ] = None,
     assignments: Set = None,
     seed: Seed = None,
@@ -66,7 +70,9 @@ def tune_weights_command(
     ] = "sween",
     objective: Annotated[
         str,
-        typer.Option(help="What grid maximises: accuracy (under noise) or certified (accuracy at --radius)."),
+        typer.Option(
+            help="What the grid search maximises: accuracy (under noise) or certified (accuracy at --radius)."
+        ),
     ] = "accuracy",
     radius: Annotated[
         float | None, typer.Option(help="The radius at which to maximise certified accuracy.")

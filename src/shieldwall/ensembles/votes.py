@@ -128,7 +128,7 @@ def vote_set(
         if name != EAS:
             counted[name] = by_name[name] if isinstance(vote, str) else vote
     if not reported:
-        raise UserError(f"at least one vote is needed; there are: {', '.join(known)}")
+        raise UserError(f"at least one vote is needed; choose from {', '.join(known)}")
     if EAS in reported:
         for member in default_votes(num_members)[:num_members]:
             counted.setdefault(member.name, member)

@@ -154,7 +154,7 @@ class Sampler:
         except RuntimeError as error:
             if not is_out_of_memory(error):  # the scheduler knows what to do then
                 reason = str(error).partition("\n")[0]
-                raise UserError(f"torch.compile does not work here: {reason}; leave out compile") from error
+                raise UserError(f"torch.compile does not work here: {reason}; remove compile") from error
 
 
 class _Scheduler:
