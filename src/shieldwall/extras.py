@@ -1,4 +1,4 @@
-"""Packages that only some verbs need, by the extra of this package that installs them."""
+"""Packages that only some commands need, by the extra that installs them."""
 
 from importlib.util import find_spec
 
@@ -18,7 +18,7 @@ def is_installed(extra: str) -> bool:
 
 
 def require(extra: str, purpose: str) -> None:
-    """Say what to install, before any work is done, where `purpose` needs what is not there."""
+    """Raise an error that says what to install if `purpose` needs a missing package."""
     if missing := _missing(extra):
         raise UserError(f"{purpose} needs {', '.join(missing)}; run: pip install 'shieldwall[{extra}]'")
 

@@ -89,7 +89,7 @@ def test_shards_are_not_merged_before_all_are_done(shieldwall: Shieldwall, train
     refused(
         shieldwall("merge", trained),
         "2 of 6 inputs of certificates are not certified yet, input 24 first",
-        "there are 1-of-3, 3-of-3",
+        "shards so far: 1-of-3, 3-of-3",
     )
     assert snapshot(trained) == before
     assert shieldwall("certify", trained, "--limit", 6, "--shard", "2/3").code == 0
@@ -172,7 +172,7 @@ def test_a_mistake_of_jobs_is_told_once(shieldwall: Shieldwall, run: Path):
     refused(shieldwall("certify", run, "--jobs", 2, "--n", 500), "other settings (n: 1000, not 500)")
     assert snapshot(run) == before
     refused(shieldwall("certify", run, "--jobs", 0), "--jobs must be at least 1")
-    refused(shieldwall("certify", run, "--jobs", 2, "--shard", "1/2"), "without --shard")
+    refused(shieldwall("certify", run, "--jobs", 2, "--shard", "1/2"), "cannot be used with --shard")
 
 
 def test_jobs_that_are_stopped_go_on_to_the_same_bytes(shieldwall: Shieldwall, gated: Path, tmp_path: Path):
@@ -185,7 +185,7 @@ def test_jobs_that_are_stopped_go_on_to_the_same_bytes(shieldwall: Shieldwall, g
         gate.open()
         ended = finish(started)
     assert ended.code == 130
-    assert ended.err == "stopped; run the same command to go on from here\n"
+    assert ended.err == "interrupted; run the same command to resume\n"
     assert not (run / "certificates").exists()
     with process("-m", "shieldwall", "certify", run, *options, cwd=run) as started:
         assert finish(started).code == 0

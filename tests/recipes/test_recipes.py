@@ -85,7 +85,7 @@ def test_another_method_forgets_the_options_of_the_last() -> None:
         ("sigmaa=1", "did you mean 'sigma'"),
         ("schedule.epoch=1", r"did you mean 'schedule\.epochs'"),
         ("schedul.epochs=1", r"did you mean 'schedule\.epochs'"),
-        ("sigma.x=1", "no recipe key called"),
+        ("sigma.x=1", "unknown recipe key"),
         ("sigma", "--set takes key=value"),
         ("sigma=[", "is not a value"),
     ],

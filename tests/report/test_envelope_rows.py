@@ -142,8 +142,8 @@ def test_unequal_numbers_of_seeds_are_refused(tmp_path: Path, write_run: Write) 
     with pytest.raises(UserError) as refusal:
         envelope_rows(rows)
     assert str(refusal.value) == (
-        "mnist-gaussian WE: an envelope takes as many seeds at each sigma, but there are 3 at sigma 0.25, "
-        "1 at sigma 0.5 and 2 at sigma 1; give as many runs at each"
+        "mnist-gaussian WE: an envelope needs the same number of seeds at each sigma; given: "
+        "3 at sigma 0.25, 1 at sigma 0.5 and 2 at sigma 1"
     )
 
 

@@ -91,7 +91,7 @@ def test_different_norms_are_refused(pair: list[Log], show: Callable[[list[Log]]
     with pytest.raises(UserError) as refusal:
         show([pair[0], pair[1], other])
     assert str(refusal.value) == (
-        "radii of different norms do not compare: digits WE has L2 radii, "
+        "radii of different norms cannot be compared: digits WE has L2 radii, "
         "digits (linf) MME has L-infinity radii; show one norm at a time"
     )
 

@@ -53,7 +53,7 @@ def test_sigma(sigma: float) -> None:
     ],
 )
 def test_scores(bad: object, found: str) -> None:
-    with pytest.raises(sw.UserError, match=rf"scores \(B, K\).*returned: {found}"):
+    with pytest.raises(sw.UserError, match=rf"one score per class.*returned: {found}"):
         sw.certify(bad, OK, noise=sw.Gaussian(0.5), n0=2, n=10)  # type: ignore[arg-type]
 
 

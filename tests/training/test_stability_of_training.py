@@ -112,6 +112,6 @@ def test_labels_beyond_the_classes_are_refused() -> None:
     split = sw.Split.from_tensors(torch.rand(4, 1, 2, 2), torch.tensor([0, 1, 2, 3]))
     members = [nn.Sequential(nn.Flatten(), nn.Linear(4, 3))]
     with pytest.raises(
-        UserError, match=r"labels go up to 3, but the members tell 3 classes apart \(0 to 2\)"
+        UserError, match=r"labels go up to 3, but the members have only 3 classes \(0 to 2\)"
     ):
         sw.train(members, split, sw.GaussianAugmentation(NOISE))

@@ -36,7 +36,8 @@ class Benchmark:
     numbers: Mapping[str, Numbers]
     """What methods take here, by method."""
     schedules: Mapping[str, Numbers] = field(default_factory=dict)
-    """How their schedules differ from the plain one, by method; `drt` stands for all that begin so."""
+    """How their schedules differ from the plain one, by method; `drt` stands for all methods of that
+    prefix."""
 
     def at(self, sigma: float, method: str) -> dict[str, Any]:
         """The numbers of a method at one sigma."""

@@ -1,4 +1,5 @@
-"""What a row shows, and how sure it is: with A_s,j(r) the certified accuracy at sigma s with seed j,
+"""The numbers of a row and their confidence intervals: with A_s,j(r) the certified accuracy at sigma s with
+seed j,
 
     A(r) = max over s of mean over j of A_s,j(r)
 

@@ -1,4 +1,4 @@
-"""What certificates say in numbers.
+"""Metrics of certificates.
 
 Every fraction is over ALL inputs, abstentions among them. An input counts at
 radius r when it is correct and its certified radius is >= r, which is the field's convention.
@@ -34,7 +34,7 @@ class Summary:
 
 
 def certified_accuracy(certificates: Certificates, radii: ArrayLike) -> Floats:
-    """At each r: #{i: correct_i and radius_i >= r} / #inputs; at r = 0 the clean accuracy."""
+    """At each r: #{i: correct_i and radius_i >= r} / #inputs; at r = 0 the smoothed accuracy."""
     wanted = np.asarray(radii, dtype=np.float64)
     if not (np.isfinite(wanted) & (wanted >= 0)).all():
         raise UserError(f"a radius must be finite and not negative: {wanted.tolist()}")

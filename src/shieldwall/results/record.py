@@ -1,4 +1,4 @@
-"""Everything that a run says but its weights, each file read once.
+"""Everything that a run says except its weights, with each file read once.
 
 runs/digits                             a run folder: its certificates, and how it was made
 runs/digits/more-draws                  another folder of certificates of that run
@@ -31,7 +31,7 @@ FOLDER = "certificates"
 class RunRecord:
     """One run, or one certificate file of another tool, as its files say.
 
-    What a run was made before there was a field or a file for it is empty or None: not recorded.
+    A field is empty or None where the files do not record it.
     """
 
     base: str
@@ -43,13 +43,13 @@ class RunRecord:
     files: Mapping[str, str] = field(default_factory=dict)
     """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
     is_run: bool = True
-    """Whether it is a run, and not a file that stands alone."""
+    """Whether it is a run, not a single file."""
     place: str = ""
-    """The end of its path, where it takes that to tell it from others of its name."""
+    """The end of its path, if other records have the same name."""
 
     @property
     def name(self) -> str:
-        """Unlike those of other records that were read together."""
+        """A name that no other record read at the same time has."""
         return f"{self.base} ({self.place})" if self.place else self.base
 
     @property
@@ -137,7 +137,7 @@ class Log:
 
 
 def read_logs(paths: Iterable[str | Path]) -> list[Log]:
-    """The votes of the runs at these paths, one after the other."""
+    """The votes of the runs at these paths, in order."""
     return [log for record in read_runs(paths) for log in record.logs]
 
 
@@ -172,7 +172,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
 
 @dataclass
 class _Draft:
-    """A record in the making, before runs of one name are told apart."""
+    """An unfinished record, before records with the same name get different names."""
 
     name: str
     home: Path
@@ -182,7 +182,7 @@ class _Draft:
 
 
 def _records(drafts: Sequence[_Draft]) -> list[RunRecord]:
-    """Records of one name carry the end of their path, as much as tells them apart."""
+    """Finish the records: those with the same name get the shortest different end of their path."""
     homes: dict[str, set[Path]] = defaultdict(set)
     for run in drafts:
         homes[run.name].add(run.home)
@@ -230,7 +230,7 @@ def _certificate_files(path: Path) -> list[Path]:
     if not files and is_run:
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
     if not files:
-        raise UserError(f"{path}: this is no run folder and there are no certificates (*.tsv) in it")
+        raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
     return files
 
 
@@ -283,7 +283,7 @@ def _yaml_mappings(text: str) -> list[Mapping[str, Any]]:
 
 
 def _shortest(home: Path, homes: set[Path]) -> str:
-    """As much of the end of a path as tells all of them apart."""
+    """The shortest end of a path that no other path has."""
     depth = 1
     while len({other.parts[-depth:] for other in homes}) < len(homes):
         depth += 1

@@ -26,12 +26,12 @@ Ints = NDArray[np.int64]
 
 
 def count_of_class(chosen: Ints, counts: Ints) -> Ints:
-    """How often the chosen classes (...,) won among the counts (..., K)."""
+    """How often each of the chosen classes (...,) won, from the counts (..., K)."""
     return np.asarray(np.take_along_axis(counts, np.asarray(chosen)[..., None], -1)[..., 0])
 
 
 class Bound(ABC):
-    """From counts to bounds that hold together with probability at least 1 - alpha."""
+    """From counts to bounds that hold jointly with probability at least 1 - alpha."""
 
     @abstractmethod
     def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:

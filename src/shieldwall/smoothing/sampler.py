@@ -237,7 +237,7 @@ class _Scheduler:
         return pending
 
     def _look(self, snapshot: CountSnapshot) -> None:
-        """Complete the inputs that are decided; the others go on."""
+        """Complete the inputs that are decided; the others continue."""
         snapshot.wait()
         slots = np.array([pending.slot for pending in snapshot.inputs])
         table = snapshot.counts.numpy()

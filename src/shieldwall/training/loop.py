@@ -191,7 +191,7 @@ def check_labels(member: nn.Module, data: Split) -> None:
     largest = int(data.labels.max())
     if largest >= classes:
         raise UserError(
-            f"labels go up to {largest}, but the members tell {classes} classes apart (0 to {classes - 1})"
+            f"labels go up to {largest}, but the members have only {classes} classes (0 to {classes - 1})"
         )
 
 

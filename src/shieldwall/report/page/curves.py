@@ -66,7 +66,7 @@ def log_curves(rows: Sequence[Row]) -> list[Curve]:
 def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
     """A curve for each method and protocol with more than one sigma, one log at each.
 
-    Methods are those that the page tells apart: runs of another seed are another method there.
+    Runs with another seed count as another method here.
     """
     envelopes: list[Curve] = []
     for method in choices(curves, "method"):
@@ -79,7 +79,7 @@ def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
 
 
 def choices(curves: Sequence[Curve], name: str) -> list[str]:
-    """The methods, protocols or sigmas there are: ensembles before members, small sigmas before large."""
+    """The methods, protocols or sigmas of the curves: ensembles before members, small sigmas before large."""
     values = list(dict.fromkeys(str(getattr(curve, name)) for curve in curves))
     if name == "method":
         return values
@@ -97,16 +97,16 @@ def starts_hidden(curves: Sequence[Curve]) -> set[str]:
 
 
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
-    """The method of each run: its recipe's name without the sigma, with the seed where seeds differ, and for
-    runs that even this does not tell apart at their sigma, the run's own name."""
+    """The method of each run: its recipe's name without the sigma, with the seed where seeds differ. Runs
+    that are still equal at a sigma keep the run's own name."""
     names = {
         run: run if recipe is None else method_of(recipe.name, recipe.sigma)
         for run, recipe in recipes.items()
     }
     at = {run: (names[run], recipe and recipe.sigma) for run, recipe in recipes.items()}
     seeded = {run: (*at[run], recipe and recipe.seed) for run, recipe in recipes.items()}
-    alike, twins = Counter(at.values()), Counter(seeded.values())
-    ambiguous = {names[run] for run in recipes if alike[at[run]] > 1 and twins[seeded[run]] == 1}
+    same_sigma, twins = Counter(at.values()), Counter(seeded.values())
+    ambiguous = {names[run] for run in recipes if same_sigma[at[run]] > 1 and twins[seeded[run]] == 1}
 
     def method(run: str, recipe: Recipe | None) -> str:
         if twins[seeded[run]] > 1:

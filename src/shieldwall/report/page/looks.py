@@ -1,8 +1,8 @@
 """How each curve of the page looks.
 
-Of several methods each has a colour; of one, each protocol has. Dashes tell protocols apart, and symbols on
-the curve tell sigmas apart. Members share a thin dotted line that carries their number. Envelopes are thick,
-without symbols.
+With several methods colours show the method, otherwise the protocol. Dashes show the protocol, and symbols
+on the curve the sigma. Members have a thin dotted line with their number. Envelopes are thick, without
+symbols.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from shieldwall.report.page.curves import Curve, choices
 from shieldwall.report.page.signs import SIGMA
 
-# After those of Okabe and Ito, moved until each stands out from its ground by 3:1; the colour-blind tell the
-# first seven apart on both grounds.
+# After those of Okabe and Ito, moved until each stands out from its ground by 3:1; the first
+# seven are distinct for the colour-blind on both grounds.
 COLOURS: tuple[tuple[str, str], ...] = (  # on the white page, and on the dark one
     ("#225EB5", "#6187CC"), ("#E26D10", "#F5731A"), ("#2A8866", "#3DB283"), ("#B878A3", "#F291C0"),
     ("#8E6410", "#E3C52E"), ("#3698D6", "#64C2FF"), ("#1B1D1F", "#E6E8EA"), ("#6A4FB0", "#A992EE"),
@@ -80,15 +80,15 @@ class CurveStyles:
         """What colours, dashes, symbols and numbers stand for, as a sentence."""
         parts = []
         if self.by_method:
-            parts.append("colours tell methods apart")
+            parts.append("colours show the method")
         if len(set(self.protocols) - self.members) > 1:
             parts.append(
-                "dashes tell protocols apart" if self.by_method else "colours and dashes tell protocols apart"
+                "dashes show the protocol" if self.by_method else "colours and dashes show the protocol"
             )
         if len(self.sigmas) > 1:
-            parts.append(f"symbols tell {SIGMA} apart")
+            parts.append(f"symbols show {SIGMA}")
         if self.members:
-            parts.append("members are dotted and carry their number")
+            parts.append("members are dotted, with their number")
         return f"{'; '.join(parts).capitalize()}." if parts else ""
 
     def curve(self, curve: Curve) -> CurveStyle:

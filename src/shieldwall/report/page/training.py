@@ -31,7 +31,7 @@ class Line:
     epochs: list[int]
     values: list[float | None]
     stride: int = 1
-    """Every so many-th epoch is there, and the last."""
+    """The step between epochs that are kept; the last epoch always is."""
 
     @property
     def last(self) -> str:
