@@ -116,8 +116,8 @@ def test_nothing_certified_has_a_table(worked: Log) -> None:
 def test_other_inputs_are_warned_of(pair: list[Log], field: str) -> None:
     """Other numbers are other inputs, and so are other labels under the same numbers."""
     pair[1] = changed(pair[1], **{field: getattr(pair[1].certificates, field) + 1})
-    assert "warning: the inputs differ from log to log" in " ".join(rendered(pair).split())
-    assert "warning: the inputs differ from log to log" in as_markdown(pair)
+    assert "warning: the rows differ in the inputs and cannot be compared" in " ".join(rendered(pair).split())
+    assert "warning: the rows differ in the inputs and cannot be compared" in as_markdown(pair)
 
 
 def test_the_order_of_inputs_does_not_matter(pair: list[Log]) -> None:

@@ -18,7 +18,7 @@ from shieldwall.results.metrics import default_radii
 from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sigmas_of, titles
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-STOPPED_EARLY = "sampling stopped early: n draws might certify larger radii, and so a larger ACR"
+STOPPED_EARLY = "sequential sampling: radii and ACR may be smaller than with all n samples"
 _NUM_DIGITS, _MAX_DECIMALS = 3, 9
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
 _BOUNDS_OF_MEMBERS = {
@@ -31,7 +31,7 @@ _BOUNDS_OF_MEMBERS = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column: two lines of heading, a cell for each row, and which cells to stress."""
+    """One column: two lines of heading, a cell for each row, and which cells are best."""
 
     heading: tuple[str, str]
     cells: list[str]
@@ -59,7 +59,7 @@ def accuracy_table(
     """Certified accuracy at each radius, ACR, abstentions and inputs; the column of radius 0 is "clean".
 
     `intervals` adds to each number the interval at 95%, instead of the deviation over seeds. A column that
-    would be empty is left out. Nothing is stressed where the rows do not compare.
+    would be empty is left out. Nothing is marked as best where the rows cannot be compared.
     """
     return Table(
         describe(rows),
@@ -72,12 +72,12 @@ def accuracy_table(
 
 
 def describe(rows: Sequence[Row]) -> str:
-    """What the table shows; rows that no table can show are refused."""
+    """What the table shows; rows with different norms are refused."""
     return f"certified accuracy in %, by {shared_norm(rows)} radius"
 
 
 def table_radii(rows: Sequence[Row], radii: Sequence[float] | None = None) -> list[float]:
-    """The radii of a table, 0 among them, always: those given, or round ones."""
+    """The radii of a table, always with 0: the given ones, or round ones."""
     wanted = default_radii([run for row in rows for run in row.certificates]) if radii is None else radii
     return [float(r) for r in np.unique(np.append(0.0, wanted))]
 
@@ -134,7 +134,7 @@ def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
 
 
 def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], compare: bool) -> Column:
-    """Stresses the highest as shown, if they compare, and unless all are equal."""
+    """Marks the highest as shown, if the rows can be compared and not all are equal."""
     numbers = {cell for cell in cells if cell}
     top = max(numbers, key=float, default="") if compare and len(numbers) > 1 else None
     return Column(heading, cells, [cell == top for cell in cells], margins)
@@ -160,15 +160,14 @@ def _decimals(value: float) -> int:
 
 
 def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
-    """What holds for all of the rows, what is meant by a margin, and a warning where they do not compare."""
+    """What all rows share, what a margin means, and a warning where the rows cannot be compared."""
     certificates = [run for row in rows for run in row.certificates]
     facts = (shared(fact) for fact in zip(*map(_facts, certificates), strict=True))
     lines = [", ".join(fact for fact in facts if fact)]
     if differing := incomparable_settings(rows):
         *others, last = differing
         named = f"{', '.join(others)} and {last}" if others else last
-        verb = "differs" if differing in (["n"], ["alpha"]) else "differ"
-        lines.append(f"warning: {named} {verb} from log to log, so the rows do not compare")
+        lines.append(f"warning: the rows differ in {named} and cannot be compared")
     if any(run.max_n is not None for run in certificates):
         lines.append(STOPPED_EARLY)
     lines.append(_about_envelopes([row for row in rows if row.is_envelope]))
@@ -186,8 +185,8 @@ def _about_envelopes(rows: Sequence[Row]) -> str:
     sigmas = sigmas_of(rows)
     same = all(sigmas_of([row]) == sigmas for row in rows)
     which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}" if same else "the sigmas that were run"
-    what = f"best sigma: at each radius the best of {which}, chosen on these inputs"
-    return f"{what}; no one classifier has them all"
+    what = f"best sigma: at each radius the best of {which}, selected on these inputs"
+    return f"{what}; no single classifier attains it"
 
 
 def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
@@ -215,7 +214,7 @@ def _facts(run: Certificates) -> tuple[str, ...]:
     return (
         f"{len(run):,} inputs",
         n,
-        "" if mean_n is None else f"{mean_n:,.0f} draws on average",
+        "" if mean_n is None else f"{mean_n:,.0f} samples on average",
         "" if run.alpha is None else f"alpha = {run.alpha:g}",
         "" if run.sigma is None else f"sigma = {run.sigma:g}",
         "" if kind == "gaussian" else noise,
