@@ -30,9 +30,9 @@ def test_content_replaces_the_old_one(tmp_path: Path):
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        (errno.ENOSPC, "the disk is full; what was written before is intact"),
-        (errno.EDQUOT, "the disk is full; what was written before is intact"),
-        (errno.EFBIG, "the disk is full; what was written before is intact"),
+        (errno.ENOSPC, "the disk is full; earlier files are intact"),
+        (errno.EDQUOT, "the disk is full; earlier files are intact"),
+        (errno.EFBIG, "the disk is full; earlier files are intact"),
         (errno.EIO, "Input/output error$"),
     ],
 )

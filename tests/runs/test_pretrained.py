@@ -73,7 +73,7 @@ def images(count: int = 5) -> Tensor:
 
 def test_nothing_is_pretrained_in_an_empty_place(home: Path) -> None:
     assert pretrained.names() == []
-    with pytest.raises(UserError, match=r"'digits-0\.5': this copy of shieldwall comes without any"):
+    with pytest.raises(UserError, match=r"'digits-0\.5': this copy of shieldwall has none"):
         sw.load("digits-0.5")
 
 

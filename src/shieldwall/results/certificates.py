@@ -84,7 +84,7 @@ class Certificates:
     def concat(parts: Sequence["Certificates"]) -> "Certificates":
         """Join certificates of several sets of inputs."""
         if len({part.norm for part in parts}) != 1:
-            raise UserError("certificates can be joined only if there are some, all of the same norm")
+            raise UserError("certificates of different norms, or no certificates, cannot be joined")
         fields: dict[str, Any] = {name: shared(getattr(part, name) for part in parts) for name in _SETTINGS}
         for name in _ARRAYS:
             arrays = [getattr(part, name) for part in parts]
