@@ -55,7 +55,7 @@ def certify_run(
     console: Console = QUIET,
     **changes: Any,
 ) -> RunFolder:
-    """Certify the recipe's test inputs into the run folder, or go on where it stopped.
+    """Certify the recipe's test inputs into the run folder, or resume where it stopped.
 
     `changes` replace fields of the recipe's certification where they are not None. `seed` names the draws; by
     default the recipe's. `votes` are names of votes, by default all. A folder that goes on is compiled, with

@@ -157,7 +157,7 @@ class Predictions:
     """Answers of the smoothed classifier at M inputs."""
 
     labels: NDArray[np.int64]
-    """(M,); ABSTAIN where the two leading classes cannot be told apart."""
+    """(M,); ABSTAIN where the two leading classes may be equally probable."""
     p_values: NDArray[np.float64]
     """(M,), of the test that both leading classes are equally likely."""
     counts: NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Two members against each alone: cor:robust-radius-lower-bound-for-ensemble-constructed-from-single-models.
 
-    both members r-robust and beta-smooth, their gradients at most cos(theta) alike, Delta in [0, 1):
+    both members r-robust and beta-smooth, the cosine of their gradients at most cos(theta), Delta in [0, 1):
 
     R = r K,    K = (1 - Delta) / (1 + Delta) / max{ sqrt(1 - C (1 - cos(theta))), (1 + sqrt(1 - 2C)) / 2 }
 

@@ -147,7 +147,7 @@ def mme_moments(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike) -> Moments:
 def symmetric_tail(mean: ArrayLike, variance: ArrayLike) -> Floats:
     """P(X <= 0) <= Var X / (2 (E X)^2) for X symmetric about E X > 0 (fact:general-bound-fact).
 
-    Chebyshev's inequality, half of it, since both tails are alike. NaN for E X <= 0.
+    Chebyshev's inequality, half of it, since both tails are equal. NaN for E X <= 0.
     """
     mean, variance = floats(mean), floats(variance)
     positive = mean > 0
@@ -170,7 +170,7 @@ def we_bound_mcdiarmid(
     """P(WE = y0) >= 1 - p - exp(-2 (mu - t(lambda_1))^2 / (d_w width^2)), by McDiarmid's inequality.
 
     `width` is that of an interval which holds every score: 1 unless one knows better, b - a for scores in
-    [a, b]. The scores need be neither symmetric nor alike in distribution, only independent of mean mu.
+    [a, b]. The scores need be neither symmetric nor equal in distribution, only independent of mean mu.
     """
     gap, scale = _gap(mu, lam1), floats(d_w) * floats(width) ** 2
     return 1 - floats(p) - np.where(gap > 0, np.exp(-2 * gap**2 / scale), np.nan)
