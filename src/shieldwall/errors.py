@@ -4,8 +4,16 @@ import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.util import find_spec
 from numbers import Integral, Real
 
+EXTRAS = {
+    "report": ("matplotlib", "jinja2"),
+    "serve": ("anyio", "starlette", "uvicorn", "websockets", "jinja2"),
+    "cluster": ("ray",),
+    "tensorboard": ("tensorboard",),
+}
+"""The modules each extra of this package brings, which only some verbs need."""
 FORMER_NAMES = {
     "shieldwall.from_counts": ("shieldwall.certificates_from_counts", ""),
     "shieldwall.after_smoothing": (
@@ -67,3 +75,17 @@ def former_attribute(module: str, name: str) -> object:
     home, _, new_name = new.rpartition(".")
     value: object = getattr(import_module(home), new_name)
     return value
+
+
+def is_installed(extra: str) -> bool:
+    return not _missing(extra)
+
+
+def require(extra: str, purpose: str) -> None:
+    """Say what to install, before any work is done, where `purpose` needs what is not there."""
+    if missing := _missing(extra):
+        raise UserError(f"{purpose} needs {', '.join(missing)}; run: pip install 'shieldwall[{extra}]'")
+
+
+def _missing(extra: str) -> list[str]:
+    return [module for module in EXTRAS[extra] if find_spec(module) is None]

@@ -50,7 +50,7 @@ def report_command(
 
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
-    from shieldwall.extras import require
+    from shieldwall.errors import require
     from shieldwall.files import write_output
     from shieldwall.report.formats import check_table_path, table_text, to_terminal
     from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
@@ -143,7 +143,7 @@ def serve_command(
 
     Example: `shieldwall serve runs/mnist-gaussian-0.25 runs/mnist-gaussian-0.5`. Ctrl-C ends it.
     """
-    from shieldwall.extras import require
+    from shieldwall.errors import require
     from shieldwall.runs.pretrained import resolve_run
 
     require("serve", "the live page")
@@ -217,7 +217,7 @@ def diagnose_command(
     All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
     runs with Gaussian noise.
     """
-    from shieldwall.extras import require
+    from shieldwall.errors import require
     from shieldwall.files import disk_errors, write_atomic
     from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
     from shieldwall.runs.diagnose import diagnose_run

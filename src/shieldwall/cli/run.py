@@ -248,7 +248,7 @@ def demo_command(
     It takes a minute or two on two cores. An interrupted demo resumes.
     """
     from shieldwall import recipes
-    from shieldwall.extras import is_installed
+    from shieldwall.errors import is_installed
     from shieldwall.runs.certify import certify_run
     from shieldwall.runs.train import train_run
 

@@ -13,8 +13,7 @@ from shieldwall.console import progress_bar
 from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.distributed import ProcessGroup
-from shieldwall.errors import UserError
-from shieldwall.extras import require
+from shieldwall.errors import UserError, require
 from shieldwall.files import disk_errors
 from shieldwall.models.registry import build_members, factory
 from shieldwall.recipes import Recipe

@@ -12,10 +12,16 @@ from typing import Any
 
 from shieldwall.report.page import provenance, tables
 from shieldwall.report.page.charts import Chart, Grid, accuracies, accuracy_chart, radius_grid, training_chart
-from shieldwall.report.page.curves import Curve, envelope_curves, log_curves, starts_hidden
+from shieldwall.report.page.curves import (
+    SIGMA,
+    Curve,
+    CurveStyles,
+    color_rules,
+    envelope_curves,
+    log_curves,
+    starts_hidden,
+)
 from shieldwall.report.page.gallery import Thumbnails, gallery
-from shieldwall.report.page.looks import CurveStyles, color_rules
-from shieldwall.report.page.signs import SIGMA
 from shieldwall.report.page.training import GROUPS, Panel, panels
 from shieldwall.report.tables import accuracy_table
 from shieldwall.results.certificates import shared
