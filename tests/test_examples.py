@@ -48,7 +48,7 @@ def test_train_your_data(tmp_path: Path) -> None:
     first, *votes = printed("train_your_data.py", tmp_path)
     begun, ended = map(float, re.findall(r"\d+\.\d+", first))
     assert ended < begun / 2
-    assert [line.split()[0] for line in votes] == ["member-1", "member-2", "member-3", "we", "mme"]
+    assert [line.split()[0] for line in votes] == ["member-1", "member-2", "member-3", "we", "mme", "eas"]
     for line in votes:
         found = re.search(r"right (\d+)%, mean radius ([\d.]+)", line)
         assert found

@@ -183,7 +183,7 @@ def test_jobs_that_are_stopped_go_on_to_the_same_bytes(shieldwall: Shieldwall, g
         gate.open()
         ended = finish(started)
     assert ended.code == 130
-    assert ended.err == "stopped; run the same command to go on from here\n"
+    assert ended.err == "interrupted; run the same command to resume\n"
     assert not (run / "certificates").exists()
     with process("-m", "shieldwall", "certify", run, *options, cwd=run) as started:
         assert finish(started).code == 0

@@ -223,7 +223,9 @@ def _certify_by_processes(
             for worker in workers:
                 if worker.poll() is None:
                     worker.kill()
-                worker.communicate()
+                worker.wait()
+                assert worker.stderr is not None
+                worker.stderr.close()
     merge_run(run.path, to=str(options["to"]), console=QUIET)
     return run
 
@@ -256,7 +258,8 @@ def _wait_for(
             return
         for worker in workers:
             if worker.returncode:
-                message = worker.communicate()[1].strip().rpartition("\n")[2]
+                assert worker.stderr is not None
+                message = worker.stderr.read().strip().rpartition("\n")[2]
                 raise UserError(
                     message.removeprefix("error: ")
                     or f"a process ended with code {worker.returncode}; run the same command to resume"
