@@ -13,7 +13,7 @@ EXTRAS = {
     "cluster": ("ray",),
     "tensorboard": ("tensorboard",),
 }
-"""The modules each extra of this package brings, which only some verbs need."""
+"""The modules each extra of this package brings, which only some commands need."""
 FORMER_NAMES = {
     "shieldwall.from_counts": ("shieldwall.certificates_from_counts", ""),
     "shieldwall.after_smoothing": (

@@ -148,10 +148,6 @@ def _axes(chart: Chart) -> dict[str, list[float]]:
     return {"x": [chart.x.low, chart.x.high], "y": [chart.y.low, chart.y.high]}
 
 
-def _panel(panel: Panel, chart: Chart) -> dict[str, Any]:
-    return {"title": panel.title, "axes": _axes(chart), "lines": [vars(line) for line in panel.lines]}
-
-
 def _thinned(training: Sequence[Panel], runs: Sequence[Curve]) -> list[tuple[str, int]]:
     """The runs whose training curves leave epochs out, with their strides."""
     strides = {line.run: line.stride for panel in training for line in panel.lines if line.stride > 1}
