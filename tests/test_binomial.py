@@ -82,7 +82,7 @@ def test_smallest_n_certifies_and_one_less_does_not(alpha: float) -> None:
 
 
 def test_draws_that_cannot_certify_are_refused() -> None:
-    with pytest.raises(UserError, match="the smallest n that can is 10"):
+    with pytest.raises(UserError, match="use n >= 10"):
         check_draws(100, 9, 0.001)
     check_draws(1, 10, 0.001)
     with pytest.raises(UserError, match="n0"):

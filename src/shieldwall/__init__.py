@@ -1,10 +1,10 @@
-"""Certifiably robust ensembles: train them, certify them by randomized smoothing, show the result.
+"""Certifiably robust ensembles: train them, certify them by randomized smoothing, report the results.
 
     import shieldwall as sw
 
     ensemble = sw.MaxMarginEnsemble([first, second, third])
-    found = sw.certify(ensemble, images, noise=sw.Gaussian(0.5))
-    found.labels, found.radii
+    certificates = sw.certify(ensemble, images, noise=sw.Gaussian(0.5))
+    certificates.labels, certificates.radii
 
 Public names load on first use, so that importing the package costs nothing. `__init__.pyi` is their table:
 type checkers read it, and so does this module.

@@ -48,7 +48,7 @@ def two_sided_sign_test(first: ArrayLike, second: ArrayLike) -> NDArray[np.float
 
 
 def smallest_certifying_n(alpha: float) -> int:
-    """The fewest draws that can certify at all: n successes of n give the bound alpha^(1/n), over 1/2."""
+    """The smallest n that can certify anything: n successes of n give the bound alpha^(1/n), over 1/2."""
     n = max(1, math.floor(math.log2(1.0 / alpha)))
     while alpha ** (1.0 / n) <= 0.5:
         n += 1
@@ -62,16 +62,16 @@ def check_alpha(alpha: float) -> None:
 
 
 def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
-    """Refuse draws that could never certify anything, naming the smallest n that could.
+    """Refuse sample numbers that can never certify anything; the error names the smallest n that can.
 
-    `share` is the part of alpha that the lower bound has.
+    `share` is the part of alpha that the lower bound uses.
     """
     check_alpha(alpha)
     check_int("n0", n0)
     check_int("n", n)
     if n0 < 1:
-        raise UserError(f"n0, the draws that choose the class, must be at least 1; given: {n0}")
+        raise UserError(f"n0, the samples that select the class, must be at least 1; given: {n0}")
     if n < (smallest := smallest_certifying_n(share * alpha)):
         raise UserError(
-            f"n = {n} draws cannot certify at alpha = {alpha:g}; the smallest n that can is {smallest}"
+            f"n = {n} is too few samples to certify anything at alpha = {alpha:g}; use n >= {smallest}"
         )

@@ -1,6 +1,6 @@
-"""What a person at the terminal sees and does: progress, and Ctrl-C.
+"""The terminal: progress, and Ctrl-C.
 
-Progress is a bar with the time left in a terminal, and a line now and then elsewhere.
+Progress is a bar with the time left in a terminal, and a line every few seconds elsewhere.
 """
 
 import signal
@@ -26,12 +26,12 @@ from rich.table import Column
 SECONDS_BETWEEN_LINES = 10.0
 
 Show = Callable[[int, str], None]
-"""Show how much is done in all, with a note on how it goes."""
+"""Show the amount done so far, and a note such as the speed."""
 
 
 @contextmanager
 def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Iterator[Show]:
-    """Show how far `title` has come, `done` of `total` at the start."""
+    """Show the progress of `title`; `done` of `total` is the amount done before."""
     if not console.is_terminal:
         yield _plain_lines(console, title, total)
         return
@@ -78,7 +78,7 @@ def _plain_lines(console: Console, title: str, total: int) -> Show:
 
 @contextmanager
 def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for every file: given its name, the bytes there and the bytes in all (0 if unknown)."""
+    """A bar for every file, from its name, the bytes received and the total bytes (0 if unknown)."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=console) as bars:
@@ -93,17 +93,17 @@ def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]:
-    """Meanwhile the first Ctrl-C only answers the question that this gives: should the work end now?
+    """Yield a function that says whether to stop: inside the block the first Ctrl-C only makes it true.
 
-    Leaving the block after that raises KeyboardInterrupt. Where Ctrl-C is ignored, as in a shell's
-    background jobs, it still is.
+    At the end of the block KeyboardInterrupt is then raised. The second Ctrl-C raises it at once. Where
+    Ctrl-C is ignored, as in a shell's background jobs, it stays ignored.
     """
     asked = False
 
     def tell() -> None:
         console.print(f"finishing {what}; press Ctrl-C again to stop now", highlight=False, markup=False)
 
-    # A thread tells: what the signal interrupts may be holding the locks that printing takes.
+    # A thread prints it: the interrupted code may hold the locks that printing needs.
     teller = threading.Thread(target=tell, daemon=True)
 
     def ask(number: int, frame: FrameType | None) -> None:

@@ -6,10 +6,7 @@ from shieldwall.errors import UserError
 
 
 def resolve_device(name: torch.device | str | None = None) -> torch.device:
-    """The device called `name`, on which something was computed to see whether it can be used.
-
-    None is the fastest one there is.
-    """
+    """The device with this name, checked by a small computation. None is the fastest available device."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -22,7 +19,7 @@ def resolve_device(name: torch.device | str | None = None) -> torch.device:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether there was not enough memory, on an accelerator or on the host."""
+    """Whether the error says that memory ran out, on an accelerator or on the host."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return "can't allocate memory" in str(error)

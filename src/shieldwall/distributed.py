@@ -1,19 +1,19 @@
-"""Several processes at one work, such as training, each on its share, on torch's own distributed engine.
+"""Several processes that train together, each on its share of every batch, with torch.distributed.
 
     torchrun --nproc-per-node 4 -m shieldwall train RECIPE
 
-In training all walk the same batches in the same order, and each takes consecutive rows of them. Noise is
-drawn for the whole batch, from generators of equal seeds, and each process keeps its rows: with B_r of B
-rows and L_r the mean loss over them,
+All processes see the same batches in the same order, and each takes consecutive rows of them. Noise is drawn
+for the whole batch, from generators with equal seeds, and each process keeps its rows. With B_r of B rows and
+L_r the mean loss over them,
 
     L = sum_r (B_r / B) L_r,        grad L = sum_r (B_r / B) grad L_r
 
-are one process's, up to rounding. The gradients are added up here, after the backward pass, and not by
-hooks of torch's DDP, which do not see the gradients of gradients that DRT and GAL need.
+are those of a single process, up to rounding. The gradients are added up here, after the backward pass, and
+not by hooks of torch's DDP, which do not see the gradients of gradients that DRT and GAL need.
 
-What is not a mean over images is not one process's: batch-norm statistics are each process's own (as in
-torch's DDP), the first one's being handed to all after each epoch, and DRT's logged cosine, a mean over
-valid pairs, becomes a mean of the processes' means.
+Values that are not means over images differ from those of a single process. Each process has its own
+batch-norm statistics (as in torch's DDP), and rank 0's are copied to all after each epoch. DRT's logged
+cosine, a mean over valid pairs, becomes a mean of the processes' means.
 """
 
 import os
@@ -48,8 +48,8 @@ class Share:
     total: int
     """The size of the whole batch."""
     is_padding: bool = False
-    """Whether the batch has no row for this process. It works on the first one then, for nothing, which
-    keeps its generator in step and its gradients and terms of the same shapes as everyone's."""
+    """Whether the batch has no row for this process. It then works on the first row, without effect on the
+    sums, so that its generator, gradients and terms stay in step with the others."""
 
     @property
     def rows(self) -> slice:
@@ -63,10 +63,10 @@ class Share:
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes that work together, seen from one of them; a plain process is a group of its own.
+    """The processes that train together, seen from one of them; a single process is a group of size 1.
 
-    Every method that is said to be joint must be called by all processes, in the same order. Alone, none
-    of them does anything.
+    All processes must call every method marked collective, in the same order. In a group of size 1 these
+    methods do nothing.
     """
 
     rank: int = 0
@@ -88,7 +88,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def device_name(self, asked: str | None) -> str | None:
-        """A GPU of its own for each process of a machine, unless a certain device is asked for."""
+        """A different GPU for each process of a machine, unless a device is named."""
         if self.size > 1 and asked in (None, "cuda") and torch.cuda.is_available():
             return f"cuda:{self.local_rank}"
         return asked
@@ -97,10 +97,10 @@ class ProcessGroup:
     def connected(
         self, device: torch.device, *, shared: bool = False, patience: timedelta = TIMEOUT
     ) -> Iterator[None]:
-        """Be connected to the others meanwhile; leave together with them.
+        """Connect the processes for the block, and end it together.
 
-        `shared` says that processes of one machine work on the same device, `patience` how long one waits
-        for the others. One that ends is noticed at once.
+        `shared` says that processes of one machine use the same device. `patience` is how long a process
+        waits for the others; the end of a process is noticed at once.
         """
         if self.size == 1:
             yield
@@ -130,7 +130,7 @@ class ProcessGroup:
         return Share(self.rank * each + min(self.rank, extra), count, total)
 
     def broadcast(self, value: T) -> T:
-        """The first process's value (joint)."""
+        """Rank 0's value, on every rank (collective)."""
         if self.size == 1:
             return value
         box = [value]
@@ -139,7 +139,7 @@ class ProcessGroup:
         return box[0]
 
     def gather(self, value: T) -> list[T]:
-        """Every process's value, by rank (joint)."""
+        """The value of every rank, in order (collective)."""
         box: list[T] = [value] * self.size
         if self.size > 1:
             with _needing_all():
@@ -147,14 +147,14 @@ class ProcessGroup:
         return box
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum over all processes (joint)."""
+        """The sum over all processes (collective)."""
         if self.size > 1:
             with _needing_all():
                 dist.all_reduce(values)
         return values
 
     def broadcast_tensors(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrite tensors by the first process's (joint)."""
+        """Overwrite tensors with those of rank 0 (collective)."""
         if self.size == 1:
             return
         for tensor in tensors:
@@ -165,7 +165,7 @@ class ProcessGroup:
             tensor.detach().copy_(plain)
 
     def reduce_gradients(self, parameters: Sequence[Tensor], share: Share) -> None:
-        """Turn the gradients of the shares' mean losses into those of the batch's (joint).
+        """Turn the gradients of the shares' mean losses into those of the batch's mean loss (collective).
 
         Which parameters have a gradient must not depend on the images.
         """
@@ -183,7 +183,7 @@ SINGLE = ProcessGroup()
 
 @contextmanager
 def _needing_all() -> Iterator[None]:
-    """Say in one line that another process is gone, and how to resume; that process says why."""
+    """Turn a lost process into a UserError of one line; that process itself says why."""
     try:
         yield
     except RuntimeError as error:
@@ -196,7 +196,7 @@ def _needing_all() -> Iterator[None]:
 def copy_state_from_first(
     world: ProcessGroup, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]
 ) -> None:
-    """Give every process the first one's weights, statistics and momentum (joint)."""
+    """Copy rank 0's weights, statistics and momentum to every process (collective)."""
     world.broadcast_tensors(value for member in members for value in member.parameters())
     copy_buffers_from_first(world, members)
     with_state = [
@@ -215,5 +215,5 @@ def copy_state_from_first(
 
 
 def copy_buffers_from_first(world: ProcessGroup, members: Sequence[nn.Module]) -> None:
-    """Give every process the first one's batch-norm statistics (joint)."""
+    """Copy rank 0's batch-norm statistics to every process (collective)."""
     world.broadcast_tensors(value for member in members for value in member.buffers())

@@ -1,4 +1,4 @@
-"""What a user can get wrong, said in one line, before it fails somewhere inside."""
+"""The error for a user's mistake, and checks that raise it."""
 
 import warnings
 from collections.abc import Iterable
@@ -42,8 +42,8 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest one that does."""
     known = sorted(known)
     near = get_close_matches(given, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
-    return UserError(f"no {kind} called {given!r}; {hint}")
+    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+    return UserError(f"unknown {kind} {given!r}; {hint}")
 
 
 def describe(given: object) -> str:
@@ -82,7 +82,7 @@ def is_installed(extra: str) -> bool:
 
 
 def require(extra: str, purpose: str) -> None:
-    """Say what to install, before any work is done, where `purpose` needs what is not there."""
+    """Raise an error that says what to install if `purpose` needs a missing package."""
     if missing := _missing(extra):
         raise UserError(f"{purpose} needs {', '.join(missing)}; run: pip install 'shieldwall[{extra}]'")
 

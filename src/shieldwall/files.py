@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and weights that load without running code."""
+"""Files that are written in one step, and weights that load without running code."""
 
 import errno
 import os
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Say in one line what the disk refused, instead of a traceback."""
+    """Turn errors of the disk into a UserError of one line."""
     try:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         reason = "the disk is full" if full else error.strerror or str(error)
-        advice = "; what was written before is intact: free some space and run the same command again"
+        advice = "; earlier files are intact: free some space and run the same command again"
         raise UserError(f"cannot write {path}: {reason}{advice if full else ''}") from error
 
 
@@ -70,7 +70,7 @@ def load_tensors(path: Path) -> "tuple[dict[str, Tensor], dict[str, str]]":
 
 
 def load_weights(member: "nn.Module", state: "dict[str, Tensor]", path: Path) -> None:
-    """Load a member's weights, or say in one line why they are not this member's."""
+    """Load a member's weights; the error says in one line why they do not fit."""
     try:
         member.load_state_dict(state)
     except RuntimeError as error:

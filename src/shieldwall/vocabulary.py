@@ -1,10 +1,10 @@
-"""Words that users, files and code share: labels, norms, noise, votes. Each has its one home here."""
+"""Names that users, files and code share: labels, norms, noise, bounds, precisions and votes."""
 
 import math
 import re
 
 ABSTAIN = -1
-"""The label of an input whose class could not be told with the confidence asked for."""
+"""The label of an input where the smoothed classifier abstains."""
 
 NORMS = ("l1", "l2", "linf")
 
@@ -12,7 +12,7 @@ NOISES = {"gaussian": 1.0, "uniform": 1 / math.sqrt(3), "laplace": math.sqrt(2)}
 """The standard deviation of each kind of noise whose own scale is 1."""
 
 BOUNDS = ("one-sided", "two-sided")
-"""How counts become bounds, with a fixed number of draws."""
+"""How counts become bounds, with a fixed number of samples."""
 
 PRECISIONS = ("float32", "tf32", "float16", "bfloat16")
 """The arithmetic of the classifier that is certified."""
@@ -21,7 +21,7 @@ SIGMAS = (0.25, 0.5, 1.0)
 """The standard deviations of the paper's tables, which take the best of them on every data set."""
 
 WE, MME, EAS = "we", "mme", "eas"
-"""Weighted, max-margin, and ensemble after smoothing, which is had from the counts of the members."""
+"""Weighted, max-margin, and ensemble after smoothing, which is computed from the members' counts."""
 VOTE_TITLES = {WE: "WE", MME: "MME", EAS: "EAS"}
 """What the votes of ensembles are called, in a table's order."""
 
@@ -45,7 +45,7 @@ def is_member(vote: str) -> bool:
 
 
 def is_standard_vote(vote: str) -> bool:
-    """Whether a vote is called as every ensemble's are: a member alone, WE, MME or EAS."""
+    """Whether a vote has a standard name, one that every ensemble has: a member, WE, MME or EAS."""
     return vote in VOTE_TITLES or is_member(vote)
 
 

@@ -16,7 +16,7 @@ SETTINGS = {
     "sigma=nan": ["sigma must be a positive number", "nan"],
     "sigma=.inf": ["sigma must be a positive number", "inf"],
     "sigma=true": ["sigma must be a number", "True"],
-    "certification.n=9": ["n = 9 ", "alpha = 0.001", "smallest n that can is 10"],
+    "certification.n=9": ["n = 9 ", "alpha = 0.001", "use n >= 10"],
     "certification.alpha=0": ["alpha", "between 0 and 1"],
     "certification.alpha=1": ["alpha", "between 0 and 1"],
     "certification.alpha=nan": ["alpha", "between 0 and 1"],
@@ -27,7 +27,7 @@ SETTINGS = {
     "schedule.epoch=1": ["'schedule.epoch'", "did you mean 'schedule.epochs'?"],
     "objective.num_nose=3": ["'objective.num_nose'", "did you mean 'objective.num_noise'?"],
     "objective.name=gausian": ["'gausian'", "gaussian"],
-    "objective.deep.key=3": ["no recipe key called 'objective.deep.key'"],
+    "objective.deep.key=3": ["unknown recipe key 'objective.deep.key'"],
     "objective=gaussian": ["objective must be a set of keys"],
     "schedule=3": ["schedule must hold keys of its own"],
     "members=two": ["members must be a whole number", "'two'"],
@@ -41,9 +41,9 @@ SETTINGS = {
     "name=5": ["name must be text"],
     "summary=@a": ["--set summary", "'@a' is not a value"],
     "members": ["--set takes key=value", "'members'"],
-    "=3": ["no recipe key called ''"],
-    "data=mnst": ["no data set called 'mnst'", "did you mean 'mnist'?"],
-    "model=digits-cn": ["no model called 'digits-cn'", "did you mean 'digits-cnn'?"],
+    "=3": ["unknown recipe key ''"],
+    "data=mnst": ["unknown data set 'mnst'", "did you mean 'mnist'?"],
+    "model=digits-cn": ["unknown model 'digits-cn'", "did you mean 'digits-cnn'?"],
     "model=lenet": ["model 'lenet' does not accept images of shape (1, 8, 8)"],
 }
 
@@ -75,9 +75,9 @@ FILES = {
     "- a\n- b\n": ["is not a recipe: it must hold keys"],
     "": ["is not a recipe: it must hold keys"],
     "data: digits\nmodel: digits-cnn\nname: mine\n": ["incomplete", "'summary'", "'sigma'"],
-    "sigmma: 1\n": ["no recipe key called 'sigmma'; did you mean 'sigma'?"],
-    "3: 1\n": ["no recipe key called '3'"],
-    "schedule: {epoch: 3}\n": ["no recipe key called 'schedule.epoch'; did you mean 'schedule.epochs'?"],
+    "sigmma: 1\n": ["unknown recipe key 'sigmma'; did you mean 'sigma'?"],
+    "3: 1\n": ["unknown recipe key '3'"],
+    "schedule: {epoch: 3}\n": ["unknown recipe key 'schedule.epoch'; did you mean 'schedule.epochs'?"],
     "schedule: fast\n": ["schedule must hold keys of its own; given: 'fast'"],
 }
 

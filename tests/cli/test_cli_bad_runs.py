@@ -20,9 +20,9 @@ def certify_refused(shieldwall: Shieldwall, run: Path, options: list[str], *said
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--n", "9"], ["n = 9 ", "alpha = 0.001", "smallest n that can is 10"]),
-        (["--n", "-5"], ["smallest n that can is 10"]),
-        (["--n", "3", "--alpha", "0.1"], ["alpha = 0.1", "smallest n that can is 4"]),
+        (["--n", "9"], ["n = 9 ", "alpha = 0.001", "use n >= 10"]),
+        (["--n", "-5"], ["use n >= 10"]),
+        (["--n", "3", "--alpha", "0.1"], ["alpha = 0.1", "use n >= 4"]),
         (["--n0", "0"], ["n0", "at least 1"]),
         (["--alpha", "0"], ["alpha", "between 0 and 1"]),
         (["--alpha", "1.5"], ["alpha", "between 0 and 1"]),

@@ -1,4 +1,4 @@
-"""Ctrl-C while certifying: the inputs in progress are finished, the message says how to go on."""
+"""Ctrl-C while certifying: the current inputs are finished, the message says how to resume."""
 
 import io
 import os
@@ -25,7 +25,7 @@ from rich.console import Console
 
 from shieldwall.console import defer_interrupt
 
-FINISHING = "finishing the inputs in progress; press Ctrl-C again to stop now\n"
+FINISHING = "finishing the current inputs; press Ctrl-C again to stop now\n"
 STOPPED = "interrupted; run the same command to resume\n"
 
 
@@ -119,7 +119,7 @@ def test_the_first_asks_and_the_handler_comes_back(console: Console):
     before = signal.getsignal(signal.SIGINT)
     left = False
     with suppress(KeyboardInterrupt):
-        with defer_interrupt(console, "the inputs in progress") as should_stop:
+        with defer_interrupt(console, "the current inputs") as should_stop:
             assert not should_stop()
             os.kill(os.getpid(), signal.SIGINT)
             assert should_stop()

@@ -255,22 +255,22 @@ def test_a_folder_of_another_precision_is_not_taken_up_without_it(shieldwall: Sh
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--bound", "twosided"], ["no bound called 'twosided'", "did you mean 'two-sided'?"]),
-        (["--bound", ""], ["no bound called ''", "one-sided, two-sided"]),
+        (["--bound", "twosided"], ["unknown bound 'twosided'", "did you mean 'two-sided'?"]),
+        (["--bound", ""], ["unknown bound ''", "one-sided, two-sided"]),
         (["--norm", "l3"], ["norm", "'l3'", "l1"]),
         (["--norm", "euclidean"], ["norm", "'euclidean'", "l1, l2, linf"]),
-        (["--precision", "fp16"], ["no precision called 'fp16'", "float16"]),
-        (["--precision", "double"], ["no precision called 'double'", "bfloat16, float16, float32, tf32"]),
+        (["--precision", "fp16"], ["unknown precision 'fp16'", "float16"]),
+        (["--precision", "double"], ["unknown precision 'double'", "bfloat16, float16, float32, tf32"]),
         (["--radii", "a"], ["--radii takes numbers such as 0,0.25,0.5; given: 'a'"]),
         (["--radii", "0.5,-0.25"], ["radii must be finite numbers from 0 up; given: -0.25"]),
-        (["--radii", ","], ["radii to decide must be given"]),
+        (["--radii", ","], ["needs at least one radius"]),
         (["--radii", "nan"], ["radii must be finite numbers from 0 up; given: nan"]),
         (["--radii", "inf"], ["radii must be finite numbers from 0 up; given: inf"]),
         (
             ["--radii", "0.5", "--bound", "two-sided"],
             ["bound='two-sided' needs a fixed number of samples; remove radii"],
         ),
-        (["--radii", "0.5", "--n", "10"], ["n = 10 ", "alpha = 0.001", "smallest n that can is 11"]),
+        (["--radii", "0.5", "--n", "10"], ["n = 10 ", "alpha = 0.001", "use n >= 11"]),
     ],
 )
 def test_values_that_cannot_be_are_refused_before_any_work(
@@ -411,18 +411,18 @@ def test_progress_shows_the_speed_and_what_stopping_early_saves(shieldwall: Shie
     plain = shieldwall("certify", trained, "--limit", 4).out.splitlines()
     saving = shieldwall("certify", trained, "--limit", 4, *OPTIONS["radii"], "--to", "radii").out.splitlines()
     speed = r"  \d[\d.e+]* inputs/s"
-    for out, note in ((plain, speed), (saving, speed + r", (\d+)% of the draws saved")):
+    for out, note in ((plain, speed), (saving, speed + r", (\d+)% of the samples saved")):
         assert len(out) == 3
         assert re.fullmatch(r"certifying 4 inputs, 4 votes: 25%" + note, out[0]), out
         assert re.fullmatch(r"certifying 4 inputs, 4 votes: 100%, done in \d+\.\d s" + note, out[1]), out
     draws = sum(int(line["n"]) for line in lines(trained, "radii")["we"])
-    assert saving[1].endswith(f", {1 - draws / (4 * N):.0%} of the draws saved")
+    assert saving[1].endswith(f", {1 - draws / (4 * N):.0%} of the samples saved")
 
 
 def test_a_terminal_of_80_columns_has_room_for_all_of_it():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, color_system=None, width=80)
-    note = "12.3 inputs/s, 45% of the draws saved"
+    note = "12.3 inputs/s, 45% of the samples saved"
     with progress_bar(console, "certifying 500 inputs, 5 votes", total=500) as show:
         show(100, note)
     shown = out.getvalue().split("\x1b[2K")[-1].splitlines()

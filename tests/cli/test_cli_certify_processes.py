@@ -88,14 +88,16 @@ def test_shards_are_not_merged_before_all_are_done(shieldwall: Shieldwall, train
     before = snapshot(trained)
     refused(
         shieldwall("merge", trained),
-        "2 of 6 inputs are in no shard of certificates yet, input 24 first",
-        "there are 1-of-3, 3-of-3",
+        "2 of 6 inputs of certificates are not certified yet, input 24 first",
+        "shards so far: 1-of-3, 3-of-3",
     )
     assert snapshot(trained) == before
     assert shieldwall("certify", trained, "--limit", 6, "--shard", "2/3").code == 0
     half = trained / "certificates.shards/2-of-3/mme.tsv"
     half.write_bytes(half.read_bytes()[:-5])
-    refused(shieldwall("merge", trained), "1 of 6 inputs are in no shard of certificates yet, input 36 first")
+    refused(
+        shieldwall("merge", trained), "1 of 6 inputs of certificates are not certified yet, input 36 first"
+    )
     assert shieldwall("certify", trained, "--limit", 6, "--shard", "2/3").code == 0
     assert shieldwall("merge", trained).code == 0
     assert len(timeless(trained)["mme"]) == 7
@@ -139,7 +141,7 @@ def test_what_names_no_shard(text: str):
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "-1/3", "1/0"])
 def test_shards_that_there_are_not(text: str):
-    with pytest.raises(UserError, match="a shard is one of 1/"):
+    with pytest.raises(UserError, match="the shards are 1/"):
         Shard.parse(text, {})
 
 
@@ -169,8 +171,8 @@ def test_a_mistake_of_jobs_is_told_once(shieldwall: Shieldwall, run: Path):
     before = snapshot(run)
     refused(shieldwall("certify", run, "--jobs", 2, "--n", 500), "other settings (n: 1000, not 500)")
     assert snapshot(run) == before
-    refused(shieldwall("certify", run, "--jobs", 0), "--jobs takes a number of processes from 1")
-    refused(shieldwall("certify", run, "--jobs", 2, "--shard", "1/2"), "without --shard")
+    refused(shieldwall("certify", run, "--jobs", 0), "--jobs must be at least 1")
+    refused(shieldwall("certify", run, "--jobs", 2, "--shard", "1/2"), "cannot be used with --shard")
 
 
 def test_jobs_that_are_stopped_go_on_to_the_same_bytes(shieldwall: Shieldwall, gated: Path, tmp_path: Path):
@@ -196,7 +198,8 @@ def test_torchrun_is_told_what_to_use_instead(
 ):
     monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
     refused(
-        shieldwall("certify", run), "certify is not for torchrun; use --jobs N on one machine, --shard K/N"
+        shieldwall("certify", run),
+        "certify cannot run under torchrun; use --jobs N on one machine or --shard K/N",
     )
 
 

@@ -85,7 +85,7 @@ def test_votes(shieldwall: Shieldwall, run: Path) -> None:
     titles = [line.split(" | ")[0] for line in Path("t.md").read_text().splitlines()[4:6]]
     assert done.code == 0
     assert titles == ["| smoke WE", "| smoke MME"]
-    refused(shieldwall("report", run, "--votes", "wee"), "no vote called 'wee'; did you mean 'we'?")
+    refused(shieldwall("report", run, "--votes", "wee"), "unknown vote 'wee'; did you mean 'we'?")
 
 
 def test_runs_that_differ_by_seed_are_averaged(shieldwall: Shieldwall, seeds: list[Path]) -> None:

@@ -67,7 +67,7 @@ def test_every_truncation_of_a_gzip_file_is_noticed(tmp_path: Path, labels: Path
     path = tmp_path / "images.gz"
     for kept in range(len(packed)):
         path.write_bytes(packed[:kept])
-        with pytest.raises(UserError, match=f"is (truncated|not a sound gzip file).*{REMEDY}"):
+        with pytest.raises(UserError, match=f"is (truncated|not a valid gzip file).*{REMEDY}"):
             read_idx("mnist", path, labels)
 
 

@@ -88,7 +88,7 @@ def test_a_set_that_contradicts_itself_is_named(tmp_path: Path):
 
 
 def test_an_unknown_name_is_named_with_the_nearest():
-    with pytest.raises(UserError, match="no data set called 'cifar'; did you mean 'cifar10'"):
+    with pytest.raises(UserError, match="unknown data set 'cifar'; did you mean 'cifar10'"):
         load("cifar")
 
 
@@ -101,7 +101,7 @@ def test_a_spec_is_that_of_the_set_and_needs_no_files(tmp_path: Path):
         assert dataset_spec(name) == (data.shape, data.classes)
     assert (dataset_spec("imagenet").shape, len(dataset_spec("imagenet").classes)) == ((3, 224, 224), 1000)
     assert all(dataset_spec(name).shape for name in NAMES)
-    with pytest.raises(UserError, match="no data set called 'minst'; did you mean 'mnist'"):
+    with pytest.raises(UserError, match="unknown data set 'minst'; did you mean 'mnist'"):
         dataset_spec("minst")
 
 

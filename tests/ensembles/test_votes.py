@@ -105,7 +105,7 @@ def test_single_votes_are_the_members_own() -> None:
 
 @pytest.mark.parametrize("name", ["member-0", "member-3", "member-01", "WE", "vote", "mme-1-2", "agree-1-2"])
 def test_unknown_votes_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match="no vote called"):
+    with pytest.raises(UserError, match="unknown vote"):
         vote_by_name(name, 2)
 
 
@@ -151,8 +151,8 @@ def test_votes_of_one_s_own_stand_beside_those_by_name() -> None:
         (["we", "we"], "'we' is taken"),
         ([Vote("eas", single)], "'eas' is taken"),  # type: ignore[arg-type]
         ([], "at least one vote is needed"),
-        (["we-sween"], "no vote called 'we-sween'"),
-        (["mme-1-2"], "no vote called 'mme-1-2'"),
+        (["we-sween"], "unknown vote 'we-sween'"),
+        (["mme-1-2"], "unknown vote 'mme-1-2'"),
     ],
 )
 def test_vote_sets_that_are_none(votes: list[Vote | str], message: str) -> None:
@@ -161,5 +161,5 @@ def test_vote_sets_that_are_none(votes: list[Vote | str], message: str) -> None:
 
 
 def test_one_member_alone_has_no_ensemble_after_smoothing() -> None:
-    with pytest.raises(UserError, match="no vote called 'eas'"):
+    with pytest.raises(UserError, match="unknown vote 'eas'"):
         vote_set(["eas"], 1)

@@ -238,7 +238,7 @@ def test_names() -> None:
     assert str(noise_by_name("gaussian", 0.25)) == "gaussian(0.25)"
     assert str(Uniform(0.433)) == "uniform(0.433)"
     assert str(Laplace(1 / 3)) == f"laplace({1 / 3!r})"
-    with pytest.raises(UserError, match="no noise called 'laplas'; did you mean 'laplace'"):
+    with pytest.raises(UserError, match="unknown noise 'laplas'; did you mean 'laplace'"):
         noise_by_name("laplas", 0.25)
 
 

@@ -45,8 +45,8 @@ def test_its_table(two_sigmas: list[Row]) -> None:
         "|  | clean 0.00 | 0.30 | inputs |\n| :-- | --: | --: | --: |\n"
         "| mnist-gaussian WE | 66.7 | 33.3 | 6 |\n| mnist-gaussian MME | 66.7 | 33.3 | 6 |\n\n"
         "6 inputs, n = 1,000, alpha = 0.001\n\n"
-        "best sigma: at each radius the best of sigma 0.25, 0.5, chosen on these inputs; "
-        "no one classifier has them all\n"
+        "best sigma: at each radius the best of sigma 0.25, 0.5, selected on these inputs; "
+        "no single classifier attains it\n"
     )
     said = as_markdown(envelope_rows(two_sigmas), [0.3], intervals=True)
     assert said.endswith("Student's t), for all sigmas at once (Bonferroni)\n")
@@ -142,8 +142,8 @@ def test_unequal_numbers_of_seeds_are_refused(tmp_path: Path, write_run: Write) 
     with pytest.raises(UserError) as refusal:
         envelope_rows(rows)
     assert str(refusal.value) == (
-        "mnist-gaussian WE: an envelope takes as many seeds at each sigma, but there are 3 at sigma 0.25, "
-        "1 at sigma 0.5 and 2 at sigma 1; give as many runs at each"
+        "mnist-gaussian WE: an envelope needs the same number of seeds at each sigma; given: "
+        "3 at sigma 0.25, 1 at sigma 0.5 and 2 at sigma 1"
     )
 
 

@@ -95,7 +95,7 @@ def test_run_without_certificates(tmp_path: Path, write_run: Write) -> None:
 
 
 def test_folder_without_logs(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no run folder"):
+    with pytest.raises(UserError, match="not a run folder"):
         read_logs([tmp_path])
 
 

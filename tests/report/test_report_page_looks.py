@@ -94,11 +94,9 @@ def test_the_caption_says_what_looks_mean(runs: list[Path], tmp_path: Path) -> N
     def key(some: list[Path]) -> str:
         return CurveStyles.of(curves_of(some)).key
 
-    dotted = "members are dotted and carry their number."
-    assert key(runs) == (
-        f"Colours tell methods apart; dashes tell protocols apart; symbols tell {SIGMA} apart; {dotted}"
-    )
-    assert key(runs[:1]) == f"Colours and dashes tell protocols apart; {dotted}"
+    dotted = "members are dotted, with their number."
+    assert key(runs) == (f"Colours show the method; dashes show the protocol; symbols show {SIGMA}; {dotted}")
+    assert key(runs[:1]) == f"Colours and dashes show the protocol; {dotted}"
     assert key([run / "certificates" / "we.tsv" for run in runs[:1]]) == ""
 
 
@@ -144,7 +142,7 @@ def test_radii_asked_for_can_be_read_under_the_pointer(tmp_path: Path) -> None:
 
 def test_an_envelope_says_of_which_sigmas_it_is(runs: list[Path], tmp_path: Path) -> None:
     page, _ = written(runs)
-    assert f"Best over {SIGMA}, whichever are checked" in page
+    assert f"Best over {SIGMA}, also of those not checked" in page
     assert re.search(rf"</svg> best of {SIGMA} = 0\.25, 0\.5, 1</label>", page)
     page, _ = written(runs[:-1])
     assert re.search(rf"</svg> best of the {SIGMA} that were run</label>", page)

@@ -62,9 +62,9 @@ def test_the_best_of_envelopes_is_marked_only_over_the_same_sigmas(tmp_path: Pat
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("\t1000\t", "\t500\t", "n differs"),
-        ("\t0.001\t", "\t0.01\t", "alpha differs"),
-        ("\n2\t2\t", "\n7\t2\t", "the inputs differ"),
+        ("\t1000\t", "\t500\t", "n"),
+        ("\t0.001\t", "\t0.01\t", "alpha"),
+        ("\n2\t2\t", "\n7\t2\t", "the inputs"),
     ],
 )
 def test_nothing_is_best_among_rows_that_do_not_compare(
@@ -73,11 +73,11 @@ def test_nothing_is_best_among_rows_that_do_not_compare(
     runs = [run(tmp_path / "a", "digits-gaussian"), run(tmp_path / "b", "digits-drt", 0.3)]
     page, _ = written(runs)
     assert best_cells(page, SINGLE) > 0
-    assert "do not compare" not in page
+    assert "cannot be compared" not in page
     change(runs[1], old, new)
     page, _ = written(runs)
     assert best_cells(page, SINGLE) == 0
-    assert f"{said} from log to log, so the rows do not compare" in page
+    assert f"the rows differ in {said} and cannot be compared" in page
 
 
 def test_a_page_shows_the_votes_asked_for(tmp_path: Path) -> None:

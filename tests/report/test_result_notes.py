@@ -35,16 +35,16 @@ def said(folder: Path, write_ours: Write, *each: dict[str, str | list[str]]) -> 
         ({"bound": "after-smoothing-two-sided"}, f"{USUAL}, two-sided bound"),
         (
             EARLY,
-            "6 inputs, n up to 100,000, 16,993 draws on average, "
+            "6 inputs, n up to 100,000, 16,993 samples on average, "
             "alpha = 0.001, sigma = 0.25, sequential bound",
         ),
         (
             {**EARLY, "n": "48"},
-            "6 inputs, n up to 100,000, 48 draws on average, alpha = 0.001, sigma = 0.25, sequential bound",
+            "6 inputs, n up to 100,000, 48 samples on average, alpha = 0.001, sigma = 0.25, sequential bound",
         ),
         (
             {**EARLY, "bound": "one-sided"},
-            "6 inputs, 16,993 draws on average, alpha = 0.001, sigma = 0.25",
+            "6 inputs, 16,993 samples on average, alpha = 0.001, sigma = 0.25",
         ),
         (
             {"noise": "uniform(0.3)", "precision": "tf32", "bound": "two-sided"},

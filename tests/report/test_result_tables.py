@@ -91,7 +91,7 @@ def test_different_norms_are_refused(pair: list[Log], show: Callable[[list[Log]]
     with pytest.raises(UserError) as refusal:
         show([pair[0], pair[1], other])
     assert str(refusal.value) == (
-        "radii of different norms do not compare: digits WE has L2 radii, "
+        "radii of different norms cannot be compared: digits WE has L2 radii, "
         "digits (linf) MME has L-infinity radii; show one norm at a time"
     )
 
@@ -116,8 +116,8 @@ def test_nothing_certified_has_a_table(worked: Log) -> None:
 def test_other_inputs_are_warned_of(pair: list[Log], field: str) -> None:
     """Other numbers are other inputs, and so are other labels under the same numbers."""
     pair[1] = changed(pair[1], **{field: getattr(pair[1].certificates, field) + 1})
-    assert "warning: the inputs differ from log to log" in " ".join(rendered(pair).split())
-    assert "warning: the inputs differ from log to log" in as_markdown(pair)
+    assert "warning: the rows differ in the inputs and cannot be compared" in " ".join(rendered(pair).split())
+    assert "warning: the rows differ in the inputs and cannot be compared" in as_markdown(pair)
 
 
 def test_the_order_of_inputs_does_not_matter(pair: list[Log]) -> None:

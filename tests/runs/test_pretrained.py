@@ -115,7 +115,7 @@ def test_votes_are_those_of_the_members(kept: Path) -> None:
         surest = (top[..., 0] - top[..., 1]).argmax(0)
         torch.testing.assert_close(mme(images()), confidences[surest, torch.arange(5)])
         torch.testing.assert_close(sw.load("digits-0.5", "member-2")(images()), second(images()))
-    with pytest.raises(UserError, match="no vote called 'member-3'"):
+    with pytest.raises(UserError, match="unknown vote 'member-3'"):
         sw.load("digits-0.5", "member-3")
 
 
@@ -140,7 +140,7 @@ def test_any_trained_run_folder_loads(home: Path, tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_told_the_known_ones(kept: Path) -> None:
-    with pytest.raises(UserError, match=r"no pretrained ensemble called 'cats'; there are: digits-0\.5"):
+    with pytest.raises(UserError, match=r"unknown pretrained ensemble 'cats'; choose from digits-0\.5"):
         sw.load("cats")
     with pytest.raises(UserError, match=r"did you mean 'digits-0\.5'"):
         sw.load("digits-0.55")

@@ -72,7 +72,7 @@ def test_without_the_data_there_are_no_test_images(tmp_path: Path, monkeypatch: 
 
 
 def test_what_cannot_be_served_is_refused_in_a_line(tmp_path: Path):
-    with pytest.raises(UserError, match="no data set called 'digit'; did you mean 'digits'"):
+    with pytest.raises(UserError, match="unknown data set 'digit'; did you mean 'digits'"):
         load_service([make_run(tmp_path / "typo", data="digit")], device="cpu")
     with pytest.raises(UserError, match="nothing to serve"):
         load_service([])

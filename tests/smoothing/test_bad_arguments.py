@@ -91,7 +91,7 @@ def test_a_device_that_is_not_there(call: Call, device: object) -> None:
 
 @each
 def test_what_is_no_model(call: Call) -> None:
-    with pytest.raises(sw.UserError, match=r"not the class Flatten: make one, Flatten\(\.\.\.\)"):
+    with pytest.raises(sw.UserError, match=r"not the class Flatten; pass an instance, Flatten\(\.\.\.\)"):
         call(nn.Flatten)
     with pytest.raises(sw.UserError, match=r"^a model must be a module or a function .*given: 'lenet'$"):
         call("lenet")

@@ -82,7 +82,7 @@ def test_sequential_is_the_sequence_before_n_and_clopper_pearson_at_n() -> None:
     assert p_lower[1:3].tolist() == clopper_pearson_lower([70, 0], 100, 0.04).tolist()
     assert p_lower[[0, 3]].tolist() == sequence_lower([30, 5], [40, 5], (1 - 0.8) * 0.05).tolist()
     assert p_upper.tolist() == (1 - p_lower).tolist()
-    with pytest.raises(UserError, match=r"sequential\(99\) was planned for 99 draws; given: 100"):
+    with pytest.raises(UserError, match=r"sequential\(99\) was planned for 99 samples; given: 100"):
         Sequential(99)(np.zeros(4, dtype=np.int64), counts, 0.05)
     with pytest.raises(UserError, match="at least 1"):
         Sequential(0)

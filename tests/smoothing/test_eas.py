@@ -264,7 +264,7 @@ def test_counts_that_cannot_be_members_are_refused() -> None:
         eas_from_counts(good, good[..., :3], NOISE, 0.001)
     uneven = good.clone()
     uneven[2, 1, 0] -= 1
-    with pytest.raises(sw.UserError, match=r"same draws; for the bounds they have \[100, 99\]"):
+    with pytest.raises(sw.UserError, match=r"same samples; for the bounds they have \[100, 99\]"):
         eas_from_counts(good, uneven, NOISE, 0.001)
     with pytest.raises(sw.UserError, match="alpha"):
         eas_from_counts(good, good, NOISE, 1.5)

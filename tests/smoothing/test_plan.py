@@ -48,7 +48,7 @@ def test_every_vote_that_is_reported_has_its_own_row_and_eas_has_its_members() -
 @pytest.mark.parametrize(("bound", "fewest"), [("one-sided", 10), ("two-sided", 11)])
 def test_draws_that_cannot_certify_are_refused(bound: str, fewest: int) -> None:
     Plan(NOISE, 4, Certification(n=fewest, bound=bound))
-    with pytest.raises(sw.UserError, match=f"the smallest n that can is {fewest}"):
+    with pytest.raises(sw.UserError, match=f"use n >= {fewest}"):
         Certification(n=fewest - 1, bound=bound)
 
 

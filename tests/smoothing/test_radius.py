@@ -51,9 +51,9 @@ def test_arrays_and_tensors_stay_what_they_are() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UserError, match="no norm called 'l3'; did you mean"):
+    with pytest.raises(UserError, match="unknown norm 'l3'; did you mean"):
         in_norm(1.0, "l2", "l3", 4)
-    with pytest.raises(UserError, match="no norm called 'gaussian'; there are: l1, l2, linf"):
+    with pytest.raises(UserError, match="unknown norm 'gaussian'; choose from l1, l2, linf"):
         in_norm(1.0, "gaussian", "l2", 4)
     with pytest.raises(UserError, match="at least one dimension; given: 0"):
         in_norm(1.0, "l2", "linf", 0)

@@ -217,7 +217,7 @@ def test_radii_that_make_no_sense_are_refused(radii: list[float], said: str) -> 
 
 
 def test_plans_that_cannot_certify_are_refused() -> None:
-    with pytest.raises(UserError, match=r"n = 10 draws .* the smallest n that can is 11"):
+    with pytest.raises(UserError, match=r"n = 10 is too few samples .* use n >= 11"):
         StopAtRadii([0.5], Gaussian(1.0), 10, 0.001)
     with pytest.raises(UserError, match="alpha"):
         StopAtRadii([0.5], Gaussian(1.0), 1_000, 1.0)

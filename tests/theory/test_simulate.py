@@ -156,5 +156,5 @@ def test_mistakes_are_said_in_one_line() -> None:
     with pytest.raises(UserError, match="given: 0 settings"):
         relation(settings=[])
     for experiment in (transferability, relation):
-        with pytest.raises(UserError, match="n = 5 draws cannot certify"):
+        with pytest.raises(UserError, match="n = 5 is too few samples"):
             experiment(n=5)

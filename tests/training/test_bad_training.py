@@ -30,7 +30,7 @@ def test_members() -> None:
     net = flat()
     refused("members must be a list of models; given: Sequential; write", members=net)
     refused("members 1 and 3 are the same module", members=[net, flat(), net])
-    refused(r"not the class Linear: make one, Linear\(\.\.\.\)", members=[nn.Linear])
+    refused(r"not the class Linear; pass an instance, Linear\(\.\.\.\)", members=[nn.Linear])
     refused("training takes torch modules; member 2 is: function", members=[flat(), lambda x: x])
     refused("at least one member", members=[])
     refused(r"^the model fails at inputs of shape \(1, 4, 4\): mat1", members=[flat(48)])

@@ -326,7 +326,7 @@ def test_a_mistake_is_told_once(tmp_path: Path) -> None:
     done = torchrun("train", "smok", "--out", tmp_path / "run")
     assert done.returncode != 0
     assert re.findall("^error: .*$", done.stderr, re.MULTILINE) == [
-        "error: no recipe called 'smok'; did you mean 'smoke'?"
+        "error: unknown recipe 'smok'; did you mean 'smoke'?"
     ]
     assert re.search(r"exitcode +: 2 ", done.stderr)
     assert not (tmp_path / "run").exists()

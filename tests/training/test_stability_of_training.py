@@ -111,7 +111,5 @@ def test_a_member_that_dies_is_seen_though_the_others_live() -> None:
 def test_labels_beyond_the_classes_are_refused() -> None:
     split = sw.Split.from_tensors(torch.rand(4, 1, 2, 2), torch.tensor([0, 1, 2, 3]))
     members = [nn.Sequential(nn.Flatten(), nn.Linear(4, 3))]
-    with pytest.raises(
-        UserError, match=r"labels go up to 3, but the members tell 3 classes apart \(0 to 2\)"
-    ):
+    with pytest.raises(UserError, match=r"labels go up to 3, but the members have only 3 classes \(0 to 2\)"):
         sw.train(members, split, sw.GaussianAugmentation(NOISE))

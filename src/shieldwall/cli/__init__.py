@@ -28,10 +28,10 @@ def _show_version(asked: bool) -> None:
 
 
 app = typer.Typer(
-    help="Certifiably robust ensembles: train them, certify them by randomized smoothing, show the result."
+    help="Train ensembles, certify their robustness by randomized smoothing, and report the results."
     "\n\n"
     "First steps: `shieldwall demo`, or `shieldwall train digits-gaussian`, then `shieldwall certify` and "
-    "`shieldwall report` on the run folder it names.",
+    "`shieldwall report` on the run folder that it prints.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _show_renamings(show: Callable[..., None]) -> Callable[..., None]:
-    """A warning of a name that has changed is a note of one line; others are shown as before."""
+    """Show a warning about a renamed key as a note of one line, and all others as usual."""
 
     def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, FutureWarning):

@@ -9,13 +9,14 @@ from rich.table import Table
 from shieldwall.cli.options import DataDir, console
 
 data_app = typer.Typer(
-    help="See which data sets are here, and fetch those that are not.", no_args_is_help=True
+    help="List the data sets on this machine, and download missing ones.", no_args_is_help=True
 )
 
 
 def recipes_command(
     name: Annotated[
-        str | None, typer.Argument(help="Show this recipe in full, or list those with this in their name.")
+        str | None,
+        typer.Argument(help="Show this recipe in full, or list the recipes with this text in their names."),
     ] = None,
 ) -> None:
     """List the recipes, or show one in full.
@@ -57,13 +58,13 @@ def data_list(data_dir: DataDir = None) -> None:
 def data_fetch(
     name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where to put it; by default where it will be found.")
+        Path | None, typer.Option(help="Data folder to write to; by default the first one that is searched.")
     ] = None,
-    from_url: Annotated[str | None, typer.Option(help="Another https source of the same files.")] = None,
+    from_url: Annotated[str | None, typer.Option(help="Another https address with the same files.")] = None,
 ) -> None:
     """Download a data set over https and check its published lengths and SHA-256 sums.
 
-    Files that are there and whole are not downloaded again.
+    Complete files are not downloaded again.
     """
     from shieldwall.console import file_bars
     from shieldwall.data.datasets import fetch

@@ -12,13 +12,13 @@ console = Console(markup=False, highlight=False)  # a path may hold what would b
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Where to look for data first; then $SHIELDWALL_DATA, then the cache folder."),
+    typer.Option(help="Data folder to search first, before $SHIELDWALL_DATA and the cache folder."),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; by default a GPU if there is one.")]
 RunFolder = Annotated[
     Path, typer.Argument(help="A run folder made by `shieldwall train`, or a pretrained name.")
 ]
-NoiseSeed = Annotated[int | None, typer.Option(help="Fixes the noise; by default the recipe's.")]
+NoiseSeed = Annotated[int | None, typer.Option(help="Noise seed; by default the recipe's.")]
 
 
 def numbers(option: str, text: str) -> list[float]:

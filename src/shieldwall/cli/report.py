@@ -29,7 +29,7 @@ def report_command(
         ),
     ],
     radii: Annotated[str, typer.Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
-    votes: Annotated[str, typer.Option(help="Show these only, such as we,mme; by default all.")] = "",
+    votes: Annotated[str, typer.Option(help="Show these votes only, such as we,mme; by default all.")] = "",
     intervals: Annotated[
         bool, typer.Option("--intervals", help="Show 95% confidence intervals, in tables and plots.")
     ] = False,
@@ -38,12 +38,13 @@ def report_command(
         typer.Option("--envelope", help="Show one row for all sigmas of a method: the best at each radius."),
     ] = False,
     table: Annotated[
-        list[Path] | None, typer.Option(help="Write the table (.tex, .md or .csv), once per file.")
+        list[Path] | None, typer.Option(help="Write the table (.tex, .md or .csv); repeat it for more files.")
     ] = None,
     plot: Annotated[
-        list[Path] | None, typer.Option(help="Draw the curves (.png, .pdf or .svg), once per file.")
+        list[Path] | None,
+        typer.Option(help="Plot the curves (.png, .pdf or .svg); repeat it for more files."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page to explore in a browser.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an interactive HTML page.")] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
@@ -110,7 +111,7 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
 
 
 def _certified(path: Path) -> Path:
-    """`path`, or the certified copy of what is pretrained under this name; the package has none."""
+    """`path`; for a pretrained name its certified copy."""
     from shieldwall.errors import UserError
     from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
@@ -128,15 +129,15 @@ def serve_command(
         ),
     ],
     port: Annotated[
-        int | None, typer.Option(help="By default 8080, or the next free one.", min=0, max=65_535)
+        int | None, typer.Option(help="Port; by default 8080, or the next free one.", min=0, max=65_535)
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 lets other machines in.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines connect.")
     ] = "127.0.0.1",
     data_dir: DataDir = None,
     device: Device = None,
     open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser, where there is a screen.")
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, if there is a screen.")
     ] = True,
 ) -> None:
     """Show a local page: draw, choose or upload an image and watch its certificate grow.
@@ -154,7 +155,7 @@ def serve_command(
         service = load_service([resolve_run(run) for run in runs], data_dir, device)
         address = address_of(sock)
         if not len(service.test):
-            advice = f"`shieldwall data fetch {service.data}` would bring them"
+            advice = f"run `shieldwall data fetch {service.data}` to download them"
             console.print(
                 f"{service.data} is not on this machine: no test images to choose; {advice}", soft_wrap=True
             )

@@ -14,9 +14,13 @@ from shieldwall.errors import UserError
 CERTIFICATES = "certificates"
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's key, such as schedule.epochs=10."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as schedule.epochs=10."
+    ),
 ]
-Seed = Annotated[int | None, typer.Option(help="Fixes initial weights, batches and noise.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Seed of the initial weights, batches and noise; by default the recipe's.")
+]
 
 
 def train_command(
@@ -24,7 +28,7 @@ def train_command(
     out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
     start: Annotated[
         Path | None,
-        typer.Option("--from", help="Start from the members of this trained run, or pretrained name."),
+        typer.Option("--from", help="Start from the members of this trained run or pretrained name."),
     ] = None,
     assignments: Set = None,
     seed: Seed = None,
@@ -68,7 +72,9 @@ def tune_weights_command(
     ] = "sween",
     objective: Annotated[
         str,
-        typer.Option(help="What grid maximises: accuracy (under noise) or certified (accuracy at --radius)."),
+        typer.Option(
+            help="What the grid search maximises: accuracy (under noise) or certified (accuracy at --radius)."
+        ),
     ] = "accuracy",
     radius: Annotated[
         float | None, typer.Option(help="The radius at which to maximise certified accuracy.")
@@ -114,21 +120,31 @@ def weigh_command(context: typer.Context) -> None:
 def certify_command(
     run: RunFolder,
     n0: Annotated[
-        int | None, typer.Option(help="Number of noise samples that select the class (n0).")
+        int | None, typer.Option(help="Number of noise samples that select the class, for example 100.")
     ] = None,
     n: Annotated[
         int | None,
         typer.Option(
-            "--n", "-n", help="Number of noise samples that bound its probability; the maximum with --radii."
+            "--n",
+            "-n",
+            help="Number of noise samples that bound its probability, for example 10000; "
+            "with --radii the maximum.",
         ),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Failure probability of each certificate.")] = None,
-    every: Annotated[int | None, typer.Option(help="Certify every N-th test input.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Certify at most N inputs.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Failure probability of each certificate, for example 0.001.")
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(help="Certify only every K-th test input, for example 10.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Certify at most N inputs, for example 100.")] = None,
     seed: NoiseSeed = None,
-    to: Annotated[str, typer.Option(help="Folder inside the run folder.")] = CERTIFICATES,
+    to: Annotated[str, typer.Option(help="Folder to write, inside the run folder.")] = CERTIFICATES,
     votes: Annotated[
-        str, typer.Option(help="Certify these only: member-1, ..., we, mme, eas; by default all.")
+        str,
+        typer.Option(
+            help="Certify these votes only, for example we,mme; by default all: member-1, ..., we, mme, eas."
+        ),
     ] = "",
     radii: Annotated[
         str,
@@ -136,12 +152,12 @@ def certify_command(
             help="Stop sampling an input once each of these radii is certified or ruled out, e.g. 0.25,0.5."
         ),
     ] = "",
-    bound: Annotated[str | None, typer.Option(help="one-sided or two-sided.")] = None,
+    bound: Annotated[str | None, typer.Option(help="Confidence bound: one-sided or two-sided.")] = None,
     norm: Annotated[
-        str | None, typer.Option(help="Norm of the radii: l1, l2 or linf; by default the noise's own.")
+        str | None, typer.Option(help="Norm of the radii: l1, l2 or linf; by default the norm of the noise.")
     ] = None,
     exact_noise: Annotated[
-        bool | None, typer.Option("--exact-noise", help="Integer noise on the 1/255 grid.")
+        bool | None, typer.Option("--exact-noise", help="Use exact integer noise, for 8-bit images.")
     ] = None,
     precision: Annotated[
         str | None,
@@ -150,16 +166,18 @@ def certify_command(
         ),
     ] = None,
     compile: Annotated[
-        bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile, for long runs.")
+        bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile: faster for long runs.")
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Samples per forward pass. Affects speed only, up to rounding.")
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(help="Certify one part of the inputs, such as 3/16; auto in a job array. Then `merge`."),
+        typer.Option(
+            help="Certify one part of the inputs, for example 3/16, or auto in a job array; then `merge`."
+        ),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes on this machine, of one thread each.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Number of processes on this machine, with one thread each.")] = 1,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
@@ -173,7 +191,7 @@ def certify_command(
 
     decided = tuple(numbers("--radii", radii)) if radii else None
     if decided == ():
-        raise UserError(f"radii to decide must be given, such as 0.25,0.5; given: {radii!r}")
+        raise UserError(f"--radii needs at least one radius, such as 0.25,0.5; given: {radii!r}")
     certified = certify_run(
         resolve_run(run, to_write=True), n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
         votes=[name.strip() for name in votes.split(",") if name.strip()],
@@ -190,7 +208,7 @@ def certify_command(
 
 def merge_command(
     run: RunFolder,
-    to: Annotated[str, typer.Option(help="As given to `certify`.")] = CERTIFICATES,
+    to: Annotated[str, typer.Option(help="The same as for `certify`.")] = CERTIFICATES,
 ) -> None:
     """Put the shards of `certify --shard` together, once all of them are done.
 
@@ -207,18 +225,21 @@ def predict_command(
     run: RunFolder,
     images: Annotated[list[Path] | None, typer.Argument(help="Image files of the model's size.")] = None,
     index: Annotated[str, typer.Option(help="Test inputs by number, such as 0,7,12.")] = "",
-    vote: Annotated[str, typer.Option(help="we, mme, member-1, ...")] = "we",
-    n: Annotated[int, typer.Option(help="Draws per input.")] = 1_000,
-    alpha: Annotated[float, typer.Option(help="Probability, per input, of a wrong answer.")] = 0.001,
+    vote: Annotated[str, typer.Option(help="The vote that answers: we, mme, member-1, ...")] = "we",
+    n: Annotated[int, typer.Option(help="Number of noise samples per input.")] = 1_000,
+    alpha: Annotated[float, typer.Option(help="Failure probability of each answer.")] = 0.001,
     seed: Annotated[
-        int | None, typer.Option(help="Names the draws; keep it from those who choose the images.")
+        int | None,
+        typer.Option(
+            help="Noise seed; by default the recipe's. Keep it secret if someone else chooses the images."
+        ),
     ] = None,
-    precision: Annotated[str, typer.Option(help="As given to `certify`.")] = "float32",
-    exact_noise: Annotated[bool, typer.Option("--exact-noise", help="As given to `certify`.")] = False,
+    precision: Annotated[str, typer.Option(help="The same as for `certify`.")] = "float32",
+    exact_noise: Annotated[bool, typer.Option("--exact-noise", help="The same as for `certify`.")] = False,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
-    """Classify images with the smoothed ensemble, which abstains when it cannot tell.
+    """Classify images with the smoothed ensemble. It abstains where the two leading classes are too close.
 
     Example: `shieldwall predict runs/demo --index 0,1,2 --vote mme`
     """

@@ -1,4 +1,4 @@
-"""The known data sets by name: what each one is, where it lies, how it is fetched and loaded.
+"""The known data sets by name: what each one is, where it is stored, how it is downloaded and loaded.
 
 Torch-free until a set is loaded.
 """
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class DatasetSpec(NamedTuple):
-    """What a set's images are like: the shape (C, H, W), and the names of the classes."""
+    """The shape (C, H, W) of a data set's images, and the names of the classes."""
 
     shape: tuple[int, int, int]
     classes: tuple[str, ...]
 
 
 class Status(NamedTuple):
-    """Where a set lies, if it is there whole, and what it is."""
+    """The folder of a data set, if it is complete, and a description."""
 
     name: str
     place: Path | Literal["built in"] | None
@@ -32,7 +32,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True)
 class Location:
-    """A set's folder and the path of each of its members."""
+    """The folder of a data set and the path of each of its files."""
 
     folder: Path
     members: Mapping[str, Path]
@@ -40,7 +40,7 @@ class Location:
 
 @dataclass(frozen=True)
 class _Known:
-    """A set: the folders below a root that may hold it, what each must then contain, and its source."""
+    """A data set: the folders below a root that may hold it, the files each must contain, and its source."""
 
     description: str
     spec: DatasetSpec
@@ -141,7 +141,7 @@ def dataset_spec(name: str) -> DatasetSpec:
 
 
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
-    """The data set `name`, from the first place that holds it."""
+    """Load the data set `name` from the first folder that holds it."""
     import torch
 
     from shieldwall.data import files
@@ -178,10 +178,10 @@ def fetch(
     base_url: str | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Path:
-    """Fetch what is missing of the set `name` below `destination`, and return the set's folder.
+    """Download the missing files of the data set `name` into `destination`, and return the set's folder.
 
-    `destination` is by default the first root that is searched; `base_url` stands in for the official
-    source. `on_progress` is called with a file's name, the bytes received and the bytes in all.
+    `destination` is by default the first root that is searched. `base_url` replaces the official source.
+    `on_progress` is called with a file's name, the bytes received and the total bytes.
     """
     from shieldwall.data.files import download, unpack
 
@@ -204,8 +204,8 @@ def fetch(
 
 
 def status(data_dir: Path | str | None = None) -> list[Status]:
-    """For every set, where it lies, and a line about it."""
-    roots(data_dir)  # a data folder that does not exist is an error, not a set that is missing
+    """For every data set its folder and a description."""
+    roots(data_dir)  # a data folder that does not exist is an error, not a missing data set
     return [Status(name, _place(name, data_dir), known.description) for name, known in KNOWN.items()]
 
 
@@ -224,7 +224,7 @@ def roots(data_dir: Path | str | None = None) -> list[Path]:
 
 
 def locate(name: str, data_dir: Path | str | None = None) -> Location:
-    """The first complete copy of the set `name`; else what is missing, or every place searched."""
+    """The first complete copy of the data set `name`; the error says what is missing or where it looked."""
     known = _known(name)
     advice = known.advice or f"run `shieldwall data fetch {name}`"
     folders = [root / below for root in roots(data_dir) for below in known.folders]
@@ -256,7 +256,7 @@ def _place(name: str, data_dir: Path | str | None) -> Path | Literal["built in"]
 
 
 def _members(folder: Path, known: _Known) -> dict[str, Path]:
-    """The members that are there, in order, each by its first suffix that is."""
+    """The files that exist, in order, each with the first suffix that exists."""
     members: dict[str, Path] = {}
     for member in known.members:
         for path in (folder / (member + suffix) for suffix in known.suffixes):

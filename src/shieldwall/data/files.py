@@ -44,7 +44,7 @@ HANDLERS: tuple[type[request.BaseHandler], ...] = (
 
 
 def corrupt_file(path: Path, name: str, what: str) -> UserError:
-    """The error for `path`, a file of the set `name` that is there and wrong in the way `what` says."""
+    """The error for `path`, a damaged file of the data set `name`; `what` is the damage."""
     return UserError(f"{path} {what}; delete it and run `shieldwall data fetch {name}`")
 
 
@@ -100,7 +100,7 @@ def _unpacked(path: Path, name: str) -> tuple[bytearray, bool]:
     except EOFError:
         return content, True
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise corrupt_file(path, name, f"is not a sound gzip file: {error}") from error
+        raise corrupt_file(path, name, f"is not a valid gzip file: {error}") from error
     except OSError as error:
         raise corrupt_file(path, name, f"cannot be read: {error.strerror}") from error
     return content, False
@@ -118,7 +118,7 @@ def _cifar_records(path: Path) -> Array:
 
 
 def download(url: str, target: Path, size: int, sha256: str, on_progress: Progress | None = None) -> None:
-    """Make `target` the file at the https address `url`, of this length and checksum; nothing if it is.
+    """Download the https address `url` to `target` and check its length and checksum, unless it is there.
 
     `on_progress` is called with the file's name, the bytes received and `size`.
     """
@@ -183,7 +183,7 @@ def _not_fetched(url: str, reason: str) -> UserError:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Copy the archive's files into `folder`, each once it is whole, and remove the archive."""
+    """Copy the archive's files into `folder`, each in one step, and remove the archive."""
     try:
         folder.mkdir(exist_ok=True)
         with tarfile.open(archive) as tar:

@@ -1,4 +1,4 @@
-"""Images in class folders, as ImageNet is laid out, decoded when they are asked for."""
+"""Images in class folders, in ImageNet's layout, decoded when they are needed."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""What a data set is: two splits of images in [0, 1] with their labels; and what a user's tensors must be."""
+"""A data set: two splits of images in [0, 1] with labels; and checks of a user's tensors."""
 
 import hashlib
 import math
@@ -75,7 +75,7 @@ class Split(ABC):
 
 
 class TensorSplit(Split):
-    """A split held whole in memory as uint8 or as float32 in [0, 1], (M, C, H, W)."""
+    """A split in memory, as uint8 or as float32 in [0, 1], (M, C, H, W)."""
 
     def __init__(self, pixels: Tensor, labels: Tensor, augment: Augmentation | None = None) -> None:
         self.pixels = pixels
@@ -146,7 +146,7 @@ def crop_and_flip(x: Tensor, generator: Generator, padding: int = 4) -> Tensor:
 def check_split(
     source: str, pixels: Tensor, labels: Tensor, shape: tuple[int, int, int], classes: int
 ) -> None:
-    """Refuse pixels from files that are not uint8 of `shape`, or labels outside 0..`classes`-1."""
+    """Check that pixels are uint8 of `shape`, and that labels lie in 0..`classes`-1."""
     if pixels.dtype != torch.uint8 or tuple(pixels.shape[1:]) != shape:
         images = f"{_name(pixels.dtype)} {tuple(pixels.shape[1:])}"
         raise UserError(f"{source}: images are {images}, expected uint8 {shape}")
@@ -161,7 +161,7 @@ def check_split(
 
 
 def _checked_images(images: Tensor) -> Tensor:
-    """The images (M, C, H, W) as a split holds them: uint8, or float32 in [0, 1]."""
+    """Check images (M, C, H, W), and return them as uint8 or as float32 in [0, 1]."""
     if not isinstance(images, Tensor):
         raise UserError(f"images must be a torch tensor (M, C, H, W); given: {type(images).__name__}")
     if images.ndim != 4 or not images.numel():
@@ -190,7 +190,7 @@ def _checked_images(images: Tensor) -> Tensor:
 
 
 def _checked_labels(labels: Tensor, images: Tensor) -> Tensor:
-    """A class number for each of the images: int64 (M,), where the images are."""
+    """Check labels, one for each image, and return them as int64 (M,) on the images' device."""
     if not isinstance(labels, Tensor):
         raise UserError(f"labels must be a torch tensor (M,); given: {type(labels).__name__}")
     if labels.shape != images.shape[:1]:

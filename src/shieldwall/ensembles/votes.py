@@ -1,4 +1,4 @@
-"""Votes: pure functions of the members' confidences, and of nothing else.
+"""Votes: pure functions of the members' confidences.
 
 Confidences have shape (N members, B inputs, K classes). A vote turns them into scores (B, K), and
 its label is the first largest score. Ties go to the lowest class, and equal margins to the lowest
@@ -87,7 +87,7 @@ def default_votes(num_members: int, weights: Sequence[float] | None = None) -> l
 
 @dataclass(frozen=True)
 class VoteSet:
-    """The votes that are counted, and those that are certified from their counts."""
+    """The votes that are counted, and the votes that are certified from these counts."""
 
     counted: tuple[Vote, ...]
     """One row of counts each."""
@@ -128,7 +128,7 @@ def vote_set(
         if name != EAS:
             counted[name] = by_name[name] if isinstance(vote, str) else vote
     if not reported:
-        raise UserError(f"at least one vote is needed; there are: {', '.join(known)}")
+        raise UserError(f"at least one vote is needed; choose from {', '.join(known)}")
     if EAS in reported:
         for member in default_votes(num_members)[:num_members]:
             counted.setdefault(member.name, member)

@@ -1,4 +1,4 @@
-"""Members in use: what may be one, the device and mode they are in, how one fails."""
+"""Members in use: type checks, device, mode, and errors."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,9 @@ Member = TypeVar("Member")
 def check_model(model: object) -> None:
     """Refuse what cannot be called with images, and a class in place of a model of it."""
     if isinstance(model, type):
-        raise UserError(f"a model is needed, not the class {model.__name__}: make one, {model.__name__}(...)")
+        raise UserError(
+            f"a model is needed, not the class {model.__name__}; pass an instance, {model.__name__}(...)"
+        )
     if not callable(model):
         raise UserError(
             "a model must be a module or a function from images (B, ...) to scores (B, K); "
@@ -32,10 +34,10 @@ def as_member_list(members: Iterable[Member]) -> list[Member]:
             f"members must be a list of models; given: {describe(members)}; "
             "write [model] for one model, ensemble.members for those of an ensemble"
         )
-    found = list(members)
-    for member in found:
+    listed = list(members)
+    for member in listed:
         check_model(member)
-    return found
+    return listed
 
 
 def to_device(member: nn.Module, device: torch.device) -> nn.Module:
@@ -45,7 +47,7 @@ def to_device(member: nn.Module, device: torch.device) -> nn.Module:
 
 @contextmanager
 def model_errors(shape: Sequence[int]) -> Iterator[None]:
-    """Say at which inputs a model fails, if it does. What has been said, and a lack of memory, pass."""
+    """Re-raise a model's errors as UserError with the input shape, except out-of-memory errors."""
     try:
         yield
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -59,7 +61,7 @@ def model_errors(shape: Sequence[int]) -> Iterator[None]:
 def infer_device(
     owners: Sequence[object], x: Tensor, device: torch.device | str | None = None
 ) -> torch.device:
-    """The device asked for; else where the first parameter lives, or the inputs if there is none."""
+    """The device asked for; else that of the first parameter, or of the inputs if there is none."""
     if device is not None:
         return resolve_device(device)
     for owner in owners:

@@ -41,10 +41,10 @@ def factory(name: str) -> ModelFactory:
         raise UserError(f"model {name!r}: cannot import {module_name!r}: {_one_line(error)}") from error
     finally:
         sys.path.remove(here)
-    found: object = getattr(module, function_name, None)
-    if not callable(found):
+    function: object = getattr(module, function_name, None)
+    if not callable(function):
         raise UserError(f"model {name!r}: {module_name!r} has no function {function_name!r}")
-    return found
+    return function
 
 
 def _one_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Noise: what is added to an input, and the radius that a class probability under it buys.
+"""Noise: what is added to an input, and the radius that a class probability under it certifies.
 
     gaussian   N(0, sigma^2 I)              L2   r = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B))
     uniform    each pixel in [-lam, lam]    L1   r = lam (p_A - p_B)
@@ -34,7 +34,7 @@ class Noise(ABC):
 
     @abstractmethod
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Independent draws of the given shape, on the generator's device."""
+        """Independent noise of the given shape, on the generator's device."""
 
     @abstractmethod
     def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -44,7 +44,7 @@ class Noise(ABC):
         """
 
     def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
-        """The noisy inputs (B, *shape) from draws of that shape, which may be overwritten."""
+        """The noisy inputs (B, *shape) from noise of that shape, which may be overwritten."""
         return draws.add_(x)
 
     def total_variation(self, size: int) -> float:
@@ -55,7 +55,7 @@ class Noise(ABC):
         return 0.0
 
     def validate(self, x: Tensor) -> None:  # noqa: B027 (most noise takes any input)
-        """Refuse inputs that the noise is not meant for."""
+        """Refuse inputs that do not suit the noise."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def standard_laplace(u: Tensor) -> Tensor:
 
 
 def check_noise(given: object) -> None:
-    """Refuse what is not noise, such as its standard deviation alone."""
+    """Refuse anything but noise, such as a standard deviation alone."""
     if not isinstance(given, Noise):
         sigma = given if isinstance(given, Real) else 0.25
         raise UserError(

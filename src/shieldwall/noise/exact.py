@@ -43,7 +43,7 @@ CUT = 9
 LARGEST_SIGMA = 16.0
 """Keeps the sampling error of an ImageNet image below 1e-9, and the table short."""
 LARGEST_PIXEL = 1_000.0
-"""Float32 tells the steps of the grid apart well beyond this, whatever noise is added."""
+"""Float32 resolves the steps of the grid well beyond this, with any noise added."""
 TOLERANCE = 1e-4
 """How far, in steps, a float32 pixel may be off the grid: i/255 itself is off by up to 255 * 2^-24."""
 GUIDE_BITS = 16
@@ -142,7 +142,7 @@ class _Table(NamedTuple):
 @lru_cache(maxsize=8)
 def _table(sigma: float, device: torch.device) -> _Table:
     upper = upper_thresholds(sigma)
-    thresholds = torch.tensor([2**_BITS - one for one in reversed(upper)] + upper, dtype=torch.int64)
+    thresholds = torch.tensor([2**_BITS - bound for bound in reversed(upper)] + upper, dtype=torch.int64)
     values = (torch.arange(-len(upper), len(upper) + 1).double() / LEVELS).float()
     first = torch.arange(2**GUIDE_BITS) << (_BITS - GUIDE_BITS)
     last = first + (2 ** (_BITS - GUIDE_BITS) - 1)

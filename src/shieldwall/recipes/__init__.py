@@ -56,5 +56,5 @@ def get(name: str) -> Recipe:
         return from_file(Path(name))
     names = [*FAMILIES, *at_sigma]
     if not get_close_matches(name, names, cutoff=0.5):  # or the error would name them all
-        raise UserError(f"no recipe called {name!r}; `shieldwall recipes` lists them")
+        raise UserError(f"unknown recipe {name!r}; `shieldwall recipes` lists them")
     raise unknown_name("recipe", name, names)

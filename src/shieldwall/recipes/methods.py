@@ -36,7 +36,8 @@ class Benchmark:
     numbers: Mapping[str, Numbers]
     """What methods take here, by method."""
     schedules: Mapping[str, Numbers] = field(default_factory=dict)
-    """How their schedules differ from the plain one, by method; `drt` stands for all that begin so."""
+    """How their schedules differ from the plain one, by method; `drt` stands for all methods of that
+    prefix."""
 
     def at(self, sigma: float, method: str) -> dict[str, Any]:
         """The numbers of a method at one sigma."""
@@ -88,7 +89,7 @@ def drt(base: Description, rhos: str = "drt", **fixed: Any) -> Description:
 
 def at(sigma: float, numbers: Numbers) -> dict[str, Any]:
     column = SIGMAS.index(sigma)
-    return {key: one[column] if isinstance(one, tuple) else one for key, one in numbers.items()}
+    return {key: number[column] if isinstance(number, tuple) else number for key, number in numbers.items()}
 
 
 GAUSSIAN = single("gaussian", num_noise=2)

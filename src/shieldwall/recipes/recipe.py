@@ -89,7 +89,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Certification:
-    """All that certificates depend on but the model and the seed, and which test inputs are certified."""
+    """The settings of certificates (except the model and the seed), and which test inputs are certified."""
 
     n0: int = 100
     """Noise samples that select the class."""
@@ -103,12 +103,12 @@ class Certification:
     """Certify at most this many inputs."""
     bound: str = "one-sided"
     radii: tuple[float, ...] = ()
-    """Stop an input as soon as each of these radii is decided; none for n draws at every input."""
+    """Stop an input once each of these radii is decided; empty for n samples at every input."""
     norm: str | None = None
-    """The norm of the radii; None for the noise's own."""
+    """The norm of the radii; None for the norm of the noise."""
     precision: str = "float32"
     exact_noise: bool = False
-    """Draw integers on the 1/255 grid, so that nothing rests on ideal floating-point noise."""
+    """Use exact integer noise on the 1/255 grid, so that no guarantee depends on floating-point noise."""
 
     def __post_init__(self) -> None:
         if self.bound not in BOUNDS:
@@ -139,7 +139,7 @@ class Recipe:
     """The training method's name and its own options."""
     members: int = 3
     independent: bool = False
-    """Train each member on an order and noise of its own, instead of all on the same batches."""
+    """Train each member with its own order of images and its own noise, instead of shared batches."""
     init_from: str | None = None
     """The run folder whose trained members to start from; None for random weights."""
     holdout_every: int = 0

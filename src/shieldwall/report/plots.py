@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which the colour-blind tell apart, without the yellow that white swallows.
+# Okabe and Ito's colours, distinct for the colour-blind, without the yellow that is hard to see on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _STRONG, _THIN = 2.1, 0.9
@@ -135,7 +135,7 @@ def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The line of each log: thin for a single member, strong for all else.
 
     Within one run every row has a colour of its own; of several runs, each has a colour for all of its rows.
-    The dashes tell ensembles apart, and lie over what is solid: the votes of one run often have nearly one
+    The dashes show the ensemble, and lie over solid lines: the votes of one run often have nearly one
     curve. Where both have one colour, the solid line is a pale and broad one, a road with the dashes on it.
     Past the last colour the dashes change.
     """

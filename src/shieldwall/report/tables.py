@@ -18,7 +18,7 @@ from shieldwall.results.metrics import default_radii
 from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sigmas_of, titles
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-STOPPED_EARLY = "sampling stopped early: n draws might certify larger radii, and so a larger ACR"
+STOPPED_EARLY = "sequential sampling: radii and ACR may be smaller than with all n samples"
 _NUM_DIGITS, _MAX_DECIMALS = 3, 9
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
 _BOUNDS_OF_MEMBERS = {
@@ -31,7 +31,7 @@ _BOUNDS_OF_MEMBERS = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column: two lines of heading, a cell for each row, and which cells to stress."""
+    """One column: two lines of heading, a cell for each row, and which cells are best."""
 
     heading: tuple[str, str]
     cells: list[str]
@@ -59,7 +59,7 @@ def accuracy_table(
     """Certified accuracy at each radius, ACR, abstentions and inputs; the column of radius 0 is "clean".
 
     `intervals` adds to each number the interval at 95%, instead of the deviation over seeds. A column that
-    would be empty is left out. Nothing is stressed where the rows do not compare.
+    would be empty is left out. Nothing is marked as best where the rows cannot be compared.
     """
     return Table(
         describe(rows),
@@ -72,13 +72,13 @@ def accuracy_table(
 
 
 def describe(rows: Sequence[Row]) -> str:
-    """What the table shows; rows that no table can show are refused."""
+    """What the table shows; rows with different norms are refused."""
     return f"certified accuracy in %, by {shared_norm(rows)} radius"
 
 
 def table_radii(rows: Sequence[Row], radii: Sequence[float] | None = None) -> list[float]:
-    """The radii of a table, 0 among them, always: those given, or round ones."""
-    wanted = default_radii([one for row in rows for one in row.certificates]) if radii is None else radii
+    """The radii of a table, always with 0: the given ones, or round ones."""
+    wanted = default_radii([run for row in rows for run in row.certificates]) if radii is None else radii
     return [float(r) for r in np.unique(np.append(0.0, wanted))]
 
 
@@ -109,21 +109,21 @@ def _margins_by_radius(row: Row, radii: list[float], intervals: bool) -> list[st
         low, high = accuracy_interval(row, radii)
         return [_between(_percent(a), _percent(b)) for a, b in zip(low, high, strict=True)]
     spread = accuracy_deviation(row, radii)
-    return [""] * len(radii) if spread is None else [f"{PLUS_MINUS} {_percent(one)}" for one in spread]
+    return [""] * len(radii) if spread is None else [f"{PLUS_MINUS} {_percent(share)}" for share in spread]
 
 
 def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Column:
     """Three decimals, or as many as three digits of the largest take."""
     averages = [average_radius(row) for row in rows]
-    largest = max((one.value for one in averages if one is not None), default=0.0)
+    largest = max((average.value for average in averages if average is not None), default=0.0)
     decimals = max(_NUM_DIGITS, _decimals(largest))
     cells, margins = [], []
-    for one in averages:
-        cells.append("" if one is None else f"{one.value:.{decimals}f}")
-        if one is not None and intervals and math.isfinite(one.high):
-            margins.append(_between(f"{one.low:.{decimals}f}", f"{one.high:.{decimals}f}"))
-        elif one is not None and not intervals and one.deviation is not None:
-            margins.append(f"{PLUS_MINUS} {one.deviation:.{decimals}f}")
+    for average in averages:
+        cells.append("" if average is None else f"{average.value:.{decimals}f}")
+        if average is not None and intervals and math.isfinite(average.high):
+            margins.append(_between(f"{average.low:.{decimals}f}", f"{average.high:.{decimals}f}"))
+        elif average is not None and not intervals and average.deviation is not None:
+            margins.append(f"{PLUS_MINUS} {average.deviation:.{decimals}f}")
         else:
             margins.append("")
     return _ranked(("", "ACR"), cells, margins, compare)
@@ -134,7 +134,7 @@ def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
 
 
 def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], compare: bool) -> Column:
-    """Stresses the highest as shown, if they compare, and unless all are equal."""
+    """Marks the highest as shown, if the rows can be compared and not all are equal."""
     numbers = {cell for cell in cells if cell}
     top = max(numbers, key=float, default="") if compare and len(numbers) > 1 else None
     return Column(heading, cells, [cell == top for cell in cells], margins)
@@ -160,16 +160,15 @@ def _decimals(value: float) -> int:
 
 
 def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
-    """What holds for all of the rows, what is meant by a margin, and a warning where they do not compare."""
-    certificates = [one for row in rows for one in row.certificates]
+    """What all rows share, what a margin means, and a warning where the rows cannot be compared."""
+    certificates = [run for row in rows for run in row.certificates]
     facts = (shared(fact) for fact in zip(*map(_facts, certificates), strict=True))
     lines = [", ".join(fact for fact in facts if fact)]
     if differing := incomparable_settings(rows):
         *others, last = differing
         named = f"{', '.join(others)} and {last}" if others else last
-        verb = "differs" if differing in (["n"], ["alpha"]) else "differ"
-        lines.append(f"warning: {named} {verb} from log to log, so the rows do not compare")
-    if any(one.max_n is not None for one in certificates):
+        lines.append(f"warning: the rows differ in {named} and cannot be compared")
+    if any(run.max_n is not None for run in certificates):
         lines.append(STOPPED_EARLY)
     lines.append(_about_envelopes([row for row in rows if row.is_envelope]))
     averaged = [row for row in rows if row.seeds > 1]
@@ -186,8 +185,8 @@ def _about_envelopes(rows: Sequence[Row]) -> str:
     sigmas = sigmas_of(rows)
     same = all(sigmas_of([row]) == sigmas for row in rows)
     which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}" if same else "the sigmas that were run"
-    what = f"best sigma: at each radius the best of {which}, chosen on these inputs"
-    return f"{what}; no one classifier has them all"
+    what = f"best sigma: at each radius the best of {which}, selected on these inputs"
+    return f"{what}; no single classifier attains it"
 
 
 def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
@@ -205,20 +204,20 @@ def _seeds(rows: Sequence[Row]) -> str:
     return f"{fewest} seeds" if fewest == most else f"{fewest} to {most} seeds"
 
 
-def _facts(one: Certificates) -> tuple[str, ...]:
+def _facts(run: Certificates) -> tuple[str, ...]:
     """What certificates were made with, in words; empty where they do not say, or where it is the usual."""
-    n = f"n up to {one.max_n:,}" if one.max_n is not None else f"n = {one.fixed_n:,}" if one.fixed_n else ""
-    mean_n = one.mean_n if one.max_n is not None or one.fixed_n is None else None
-    kind = (one.noise or "gaussian").partition("(")[0]
-    noise = f"noise {one.noise}" if one.sigma is None else f"{_NOISE.get(kind, kind)} noise"
-    bound = _BOUNDS_OF_MEMBERS.get(one.bound_kind or "", one.bound_kind)
+    n = f"n up to {run.max_n:,}" if run.max_n is not None else f"n = {run.fixed_n:,}" if run.fixed_n else ""
+    mean_n = run.mean_n if run.max_n is not None or run.fixed_n is None else None
+    kind = (run.noise or "gaussian").partition("(")[0]
+    noise = f"noise {run.noise}" if run.sigma is None else f"{_NOISE.get(kind, kind)} noise"
+    bound = _BOUNDS_OF_MEMBERS.get(run.bound_kind or "", run.bound_kind)
     return (
-        f"{len(one):,} inputs",
+        f"{len(run):,} inputs",
         n,
-        "" if mean_n is None else f"{mean_n:,.0f} draws on average",
-        "" if one.alpha is None else f"alpha = {one.alpha:g}",
-        "" if one.sigma is None else f"sigma = {one.sigma:g}",
+        "" if mean_n is None else f"{mean_n:,.0f} samples on average",
+        "" if run.alpha is None else f"alpha = {run.alpha:g}",
+        "" if run.sigma is None else f"sigma = {run.sigma:g}",
         "" if kind == "gaussian" else noise,
-        "" if one.precision in (None, "float32") else str(one.precision),
+        "" if run.precision in (None, "float32") else str(run.precision),
         "" if bound in (None, "one-sided") else f"{bound} bound",
     )

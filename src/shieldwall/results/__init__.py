@@ -1,1 +1,1 @@
-"""What runs say: run folders and archives read once, certificates, and the rows and numbers made of them."""
+"""Results: run folders and archives, certificates, and the rows and numbers of tables."""

@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
-    """The certificates in a file, at least one, and the vote that it names; a cut last line is left out."""
+    """The certificates in a file, at least one, and the vote that it names; a cut last line is ignored."""
     table = _Table.split(content, source)
     indices, truth, labels = (table.whole(column) for column in ("idx", "label", "predict"))
     radii, correct = table.real("radius"), table.whole("correct")
@@ -82,7 +82,7 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
 
 
 class _Table:
-    """The cells of a file by column; what is wrong is told by line."""
+    """The cells of a file by column; errors name the line."""
 
     def __init__(self, columns: dict[str, tuple[str, ...]], source: str) -> None:
         self.columns = columns

@@ -1,4 +1,4 @@
-"""The certificate files of a run under way: appended input by input, to go on from after a kill."""
+"""The certificate files of a run: one input is appended after another, and an interrupted run resumes."""
 
 import os
 import time
@@ -16,7 +16,7 @@ from shieldwall.results.certificate_file import COLUMNS, HEADER, with_current_na
 from shieldwall.results.certificates import Certificates, Ints
 
 UNSAID = {"data_sha256", "batch_size", "threads"}
-"""Settings that older folders do not have: nothing is compared where nothing was said."""
+"""Settings that older folders do not have; they are compared only where they exist."""
 
 
 class CertificateWriter:

@@ -27,11 +27,11 @@ _SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed")
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    """M certificates of one classifier, with all that they were made from.
+    """M certificates of one classifier, with the counts and settings behind them.
 
-    With probability at least 1 - alpha over the noise of one of them, the smoothed classifier returns its
-    label everywhere within its radius of the input. What is not known, or differs among them where there is
-    one value for all, is None.
+    Each certificate says: at every point closer to the input than its radius, the smoothed classifier returns
+    its label. It is wrong with probability at most alpha over the noise. A value is None if it is not known,
+    or if it differs between the certificates.
     """
 
     labels: Ints
@@ -62,7 +62,7 @@ class Certificates:
     indices: Ints | None = None
     """(M,): the inputs' numbers in their data set."""
     truth: Ints | None = None
-    """(M,): the right classes."""
+    """(M,): the true classes."""
     seconds: Floats | None = None
     """(M,): the time that each took."""
 
@@ -82,9 +82,9 @@ class Certificates:
 
     @staticmethod
     def concat(parts: Sequence["Certificates"]) -> "Certificates":
-        """The certificates of several sets of inputs as one."""
+        """Join certificates of several sets of inputs."""
         if len({part.norm for part in parts}) != 1:
-            raise UserError("certificates of different norms, or none, cannot be put together")
+            raise UserError("certificates can be joined only if there are some, all of the same norm")
         fields: dict[str, Any] = {name: shared(getattr(part, name) for part in parts) for name in _SETTINGS}
         for name in _ARRAYS:
             arrays = [getattr(part, name) for part in parts]
@@ -92,7 +92,7 @@ class Certificates:
         return Certificates(**fields)
 
     def with_truth(self, truth: ArrayLike) -> "Certificates":
-        """The same certificates with the right classes, which accuracies need."""
+        """The same certificates with the true classes, which accuracies need."""
         classes = np.asarray(truth, dtype=np.int64)
         if classes.shape != self.labels.shape:
             raise UserError(f"{len(self)} certificates need as many true classes; given: {classes.shape}")
@@ -100,9 +100,9 @@ class Certificates:
 
     @property
     def correct(self) -> NDArray[np.bool_]:
-        """(M,): whether the label is the right one; abstaining never is."""
+        """(M,): whether the label is the true class; an abstention is not correct."""
         if self.truth is None:
-            raise UserError("the right classes are not known; give them with certificates.with_truth(labels)")
+            raise UserError("the true classes are not known; give them with certificates.with_truth(labels)")
         return np.asarray(self.labels == self.truth)
 
     @property
@@ -118,7 +118,7 @@ class Certificates:
 
     @property
     def fixed_n(self) -> int | None:
-        """The samples behind each bound, where all have as many."""
+        """The samples behind each bound, if all inputs have the same number."""
         return None if self.n is None else shared(self.n.tolist())
 
     @property
@@ -127,7 +127,7 @@ class Certificates:
 
     @property
     def max_n(self) -> int | None:
-        """The samples of an input at most, where sampling could stop early."""
+        """The maximum samples of an input, if sampling could stop early."""
         kind, parameter = split_call(self.bound)
         return int(parameter) if parameter and kind.endswith("sequential") else None
 
@@ -139,7 +139,7 @@ def split_call(text: str | None) -> tuple[str, str | None]:
 
 
 def shared(values: Iterable[_T]) -> _T | None:
-    """The one value that all have, or None."""
+    """The value that all share, or None."""
     different = set(values)
     return different.pop() if len(different) == 1 else None
 

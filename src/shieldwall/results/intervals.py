@@ -1,4 +1,5 @@
-"""What a row shows, and how sure it is: with A_s,j(r) the certified accuracy at sigma s with seed j,
+"""The numbers of a row and their confidence intervals: with A_s,j(r) the certified accuracy at sigma s with
+seed j,
 
     A(r) = max over s of mean over j of A_s,j(r)
 
@@ -66,8 +67,8 @@ def accuracy_interval(row: Row, radii: Sequence[float] | Floats) -> Interval:
     level = 1 - (1 - LEVEL) / len(row.by_sigma)
     intervals = [_interval(group, radii, level) for group in _groups(row)]
     return Interval(
-        np.clip(np.max([one.low for one in intervals], axis=0), 0, 1),
-        np.clip(np.max([one.high for one in intervals], axis=0), 0, 1),
+        np.clip(np.max([interval.low for interval in intervals], axis=0), 0, 1),
+        np.clip(np.max([interval.high for interval in intervals], axis=0), 0, 1),
     )
 
 
@@ -99,20 +100,20 @@ def average_radius(row: Row) -> Number | None:
     """
     if row.is_envelope:
         return None
-    values = np.array([average_certified_radius(one) for one in row.certificates])
-    low, high = of_mean_of_runs(np.array([_radii_by_input(one) for one in row.certificates]))
+    values = np.array([average_certified_radius(run) for run in row.certificates])
+    low, high = of_mean_of_runs(np.array([_radii_by_input(run) for run in row.certificates]))
     spread = float(deviation(values)) if len(values) > 1 else None
     return Number(float(values.mean()), float(np.maximum(low, 0.0)), float(high), spread)
 
 
 def abstentions(row: Row) -> float | None:
     """The share of inputs without an answer, on average over seeds; an envelope has none either."""
-    return None if row.is_envelope else float(np.mean([abstention_rate(one) for one in row.certificates]))
+    return None if row.is_envelope else float(np.mean([abstention_rate(run) for run in row.certificates]))
 
 
 def steps(row: Row) -> Floats:
     """Where the row's curve can step down: 0 and the certified radii of all its logs."""
-    return np.unique(np.concatenate([[0.0], *(one.radii[one.correct] for one in row.certificates)]))
+    return np.unique(np.concatenate([[0.0], *(run.radii[run.correct] for run in row.certificates)]))
 
 
 def _groups(row: Row) -> list[list[Certificates]]:
@@ -120,7 +121,7 @@ def _groups(row: Row) -> list[list[Certificates]]:
 
 
 def _over_seeds(group: Sequence[Certificates], radii: Sequence[float] | Floats) -> Floats:
-    return np.array([certified_accuracy(one, radii) for one in group])
+    return np.array([certified_accuracy(run, radii) for run in group])
 
 
 def _interval(group: Sequence[Certificates], radii: Sequence[float] | Floats, level: float) -> Interval:
@@ -128,9 +129,9 @@ def _interval(group: Sequence[Certificates], radii: Sequence[float] | Floats, le
     return of_runs(np.rint(_over_seeds(group, radii) * inputs), inputs, level)
 
 
-def _radii_by_input(one: Certificates) -> Floats:
+def _radii_by_input(certificates: Certificates) -> Floats:
     """The certified radius of each input, in the order of their numbers, which all runs share."""
-    return np.asarray((one.radii * one.correct)[by_number(one)], dtype=np.float64)
+    return np.asarray((certificates.radii * certificates.correct)[by_number(certificates)], dtype=np.float64)
 
 
 def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:

@@ -1,4 +1,4 @@
-"""What certificates say in numbers.
+"""Metrics of certificates.
 
 Every fraction is over ALL inputs, abstentions among them. An input counts at
 radius r when it is correct and its certified radius is >= r, which is the field's convention.
@@ -34,7 +34,7 @@ class Summary:
 
 
 def certified_accuracy(certificates: Certificates, radii: ArrayLike) -> Floats:
-    """At each r: #{i: correct_i and radius_i >= r} / #inputs; at r = 0 the clean accuracy."""
+    """At each r: #{i: correct_i and radius_i >= r} / #inputs; at r = 0 the smoothed accuracy."""
     wanted = np.asarray(radii, dtype=np.float64)
     if not (np.isfinite(wanted) & (wanted >= 0)).all():
         raise UserError(f"a radius must be finite and not negative: {wanted.tolist()}")
@@ -87,8 +87,8 @@ def default_radii(certificates: Sequence[Certificates]) -> Floats:
     them. L2 radii keep to the field's grid: from 0.5 on the step is 0.25, doubled until there are at most
     11 radii, and below it they go to 0.2 at least.
     """
-    largest = max((float(one.radii[one.correct].max(initial=0.0)) for one in certificates), default=0.0)
-    is_l2 = all(one.norm == "l2" for one in certificates)
+    largest = max((float(run.radii[run.correct].max(initial=0.0)) for run in certificates), default=0.0)
+    is_l2 = all(run.norm == "l2" for run in certificates)
     if is_l2 or largest < _LEAST_RADIUS:
         largest = max(largest, 0.2)
     if is_l2 and largest >= 0.5:

@@ -1,4 +1,4 @@
-"""Everything that a run says but its weights, each file read once.
+"""Everything that a run says except its weights, with each file read once.
 
 runs/digits                             a run folder: its certificates, and how it was made
 runs/digits/more-draws                  another folder of certificates of that run
@@ -31,7 +31,7 @@ FOLDER = "certificates"
 class RunRecord:
     """One run, or one certificate file of another tool, as its files say.
 
-    What a run was made before there was a field or a file for it is empty or None: not recorded.
+    A field is empty or None where the files do not record it.
     """
 
     base: str
@@ -43,13 +43,13 @@ class RunRecord:
     files: Mapping[str, str] = field(default_factory=dict)
     """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
     is_run: bool = True
-    """Whether it is a run, and not a file that stands alone."""
+    """Whether it is a run, not a single file."""
     place: str = ""
-    """The end of its path, where it takes that to tell it from others of its name."""
+    """The end of its path, if other records have the same name."""
 
     @property
     def name(self) -> str:
-        """Unlike those of other records that were read together."""
+        """A name that no other record read at the same time has."""
         return f"{self.base} ({self.place})" if self.place else self.base
 
     @property
@@ -137,13 +137,13 @@ class Log:
 
 
 def read_logs(paths: Iterable[str | Path]) -> list[Log]:
-    """The votes of the runs at these paths, one after the other."""
+    """The votes of the runs at these paths, in order."""
     return [log for record in read_runs(paths) for log in record.logs]
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     """The runs, certificate folders, archives and single files at these paths, each file once."""
-    found: dict[Path, _Found] = {}
+    drafts: dict[Path, _Draft] = {}
     read: set[Path] = set()
     folders: dict[Path, Mapping[str, str]] = {}
     for path in map(Path, paths):
@@ -151,7 +151,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
             if path.resolve() not in read:
                 read.add(path.resolve())
                 home = path.resolve().with_name(path.name.removesuffix(SUFFIX))
-                found[home] = _read_archive(path, home)
+                drafts[home] = _read_archive(path, home)
             continue
         for file in _certificate_files(path):
             if file.resolve() in read:
@@ -159,20 +159,20 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
             read.add(file.resolve())
             run = _run_folder(file)
             home = _home(file) if run else file.resolve()
-            if home not in found:
+            if home not in drafts:
                 if run is not None and run not in folders:
                     folders[run] = _texts(run, RUN_FILES)
                 texts = {**folders[run], **_texts(file.parent, ("settings.yaml",))} if run else {}
                 name = _recipe_name(texts, run) if run else _stem(file)
-                found[home] = _Found(name, _home(file), texts, run is not None)
+                drafts[home] = _Draft(name, _home(file), texts, run is not None)
             certificates, vote = parse(file.read_bytes(), str(file))
-            found[home].certificates[_stem(file) if run else vote or _stem(file)] = certificates
-    return _records(list(found.values()))
+            drafts[home].certificates[_stem(file) if run else vote or _stem(file)] = certificates
+    return _records(list(drafts.values()))
 
 
 @dataclass
-class _Found:
-    """A record in the making, before runs of one name are told apart."""
+class _Draft:
+    """An unfinished record, before records with the same name get different names."""
 
     name: str
     home: Path
@@ -181,10 +181,10 @@ class _Found:
     certificates: dict[str, Certificates] = field(default_factory=dict)
 
 
-def _records(found: Sequence[_Found]) -> list[RunRecord]:
-    """Records of one name carry the end of their path, as much as tells them apart."""
+def _records(drafts: Sequence[_Draft]) -> list[RunRecord]:
+    """Finish the records: those with the same name get the shortest different end of their path."""
     homes: dict[str, set[Path]] = defaultdict(set)
-    for run in found:
+    for run in drafts:
         homes[run.name].add(run.home)
     return [
         RunRecord(
@@ -195,11 +195,11 @@ def _records(found: Sequence[_Found]) -> list[RunRecord]:
             run.is_run,
             _shortest(run.home, homes[run.name]) if len(homes[run.name]) > 1 else "",
         )
-        for run in found
+        for run in drafts
     ]
 
 
-def _read_archive(path: Path, home: Path) -> _Found:
+def _read_archive(path: Path, home: Path) -> _Draft:
     content = read_archive(path)
     files = {name: content[name].decode(errors="replace") for name in RUN_FILES if name in content}
     settings = content.get(f"{FOLDER}/settings.yaml")
@@ -214,7 +214,7 @@ def _read_archive(path: Path, home: Path) -> _Found:
         raise UserError(f"{path}: this packed run has no certificates")
     names = {vote: f"{FOLDER}/{vote}.tsv" for vote in sorted(votes, key=vote_order)}
     certificates = {vote: parse(content[name], f"{path}, {name}")[0] for vote, name in names.items()}
-    return _Found(_recipe_name(files, path), home, files, True, certificates)
+    return _Draft(_recipe_name(files, path), home, files, True, certificates)
 
 
 def _certificate_files(path: Path) -> list[Path]:
@@ -230,7 +230,7 @@ def _certificate_files(path: Path) -> list[Path]:
     if not files and is_run:
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
     if not files:
-        raise UserError(f"{path}: this is no run folder and there are no certificates (*.tsv) in it")
+        raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
     return files
 
 
@@ -283,7 +283,7 @@ def _yaml_mappings(text: str) -> list[Mapping[str, Any]]:
 
 
 def _shortest(home: Path, homes: set[Path]) -> str:
-    """As much of the end of a path as tells all of them apart."""
+    """The shortest end of a path that no other path has."""
     depth = 1
     while len({other.parts[-depth:] for other in homes}) < len(homes):
         depth += 1

@@ -26,7 +26,7 @@ class Row:
     title: str
     run: str
     by_sigma: tuple[tuple[Log, ...], ...]
-    """For each sigma the logs that differ by seed, as many at each; mostly one of one."""
+    """For each sigma the logs that differ by seed, the same number at each sigma; usually a single log."""
 
     @property
     def logs(self) -> list[Log]:
@@ -38,7 +38,7 @@ class Row:
 
     @property
     def num_inputs(self) -> int:
-        """Certificates that are shown as one are of the same inputs."""
+        """The number of inputs, the same for all certificates of the row."""
         return len(self.certificates[0])
 
     @property
@@ -55,7 +55,7 @@ class Row:
 
     @property
     def seeds(self) -> int:
-        """How many seeds are averaged: as many at every sigma."""
+        """The number of seeds that are averaged, the same at every sigma."""
         return len(self.by_sigma[0])
 
     @property
@@ -93,18 +93,18 @@ def rows_of_logs(logs: Iterable[Log]) -> list[Row]:
 
 
 def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
-    """The rows, those of one vote of runs whose recipes differ only by seed as one.
+    """Average the rows of one vote over runs whose recipes differ only by seed.
 
-    They must have been certified alike, on the same inputs. Two runs of the same seed are no sample of seeds:
-    where there are two, all stay apart. A row stands where the first of its runs stood.
+    They must have been certified with the same settings on the same inputs. If two runs have the same seed,
+    none of the group is averaged. An averaged row takes the place of its first run.
     """
-    alike: dict[object, list[Row]] = defaultdict(list)
+    by_settings: dict[object, list[Row]] = defaultdict(list)
     for row in rows:
         recipe = _recipe(row)
         if recipe is not None:
             sigma = row.certificates[0].sigma
-            alike[seed_free_key(recipe), sigma, certification_key(row.logs[0])].append(row)
-    samples = [group for group in alike.values() if len(group) > 1 and _have_different_seeds(group)]
+            by_settings[seed_free_key(recipe), sigma, certification_key(row.logs[0])].append(row)
+    samples = [group for group in by_settings.values() if len(group) > 1 and _have_different_seeds(group)]
 
     places: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for group in samples:
@@ -120,12 +120,12 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
 
 
 def envelope_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows, those of one method and vote at several sigmas as one, where the first of them stood."""
+    """Join the rows of one method and vote at several sigmas, in the place of the first one."""
     groups = sigma_groups(rows)
     if not groups:
         raise UserError(
-            "--envelope needs one method at two or more sigmas, one run or as many seeds at each, "
-            "certified with the same settings"
+            "--envelope needs one method at two or more sigmas, with one run or the same number of seeds "
+            "at each sigma, certified with the same settings"
         )
     kept = {id(row): row for row in rows}
     for group in groups:
@@ -133,8 +133,8 @@ def envelope_rows(rows: Sequence[Row]) -> list[Row]:
             # The best of a mean over three seeds and of a single run has neither's deviation or interval.
             counts = [f"{row.seeds} at sigma {row.certificates[0].sigma:g}" for row in group]
             raise UserError(
-                f"{envelope_row(group).title}: an envelope takes as many seeds at each sigma, but there are "
-                f"{', '.join(counts[:-1])} and {counts[-1]}; give as many runs at each"
+                f"{envelope_row(group).title}: an envelope needs the same number of seeds at each sigma; "
+                f"given: {', '.join(counts[:-1])} and {counts[-1]}"
             )
         kept[id(group[0])] = envelope_row(group)
         for row in group[1:]:
@@ -143,10 +143,10 @@ def envelope_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each method and vote that was certified alike at two sigmas or more, one row at each.
+    """The rows of each method and vote with the same settings at two or more sigmas, one row at each.
 
-    What may change with sigma are a method's numbers, such as its learning rate and weights. Two rows at one
-    sigma would make an envelope over more than sigma: there is none.
+    The numbers of a method, such as its learning rate and weights, may change with sigma. A method with two
+    rows at one sigma has no group: its envelope would be over more than sigma.
     """
     groups: dict[object, list[Row]] = defaultdict(list)
     for row in rows:
@@ -164,7 +164,7 @@ def envelope_row(rows: Sequence[Row]) -> Row:
 
 
 def titles(rows: Sequence[Row]) -> list[str]:
-    """The title of each, with what it shows as one where the rows differ in that."""
+    """The title of each row, with what it combines if the rows differ in that."""
     if len({row.combines for row in rows}) == 1:
         return [row.title for row in rows]
     return [f"{row.title} ({row.combines})" if row.combines else row.title for row in rows]
@@ -176,7 +176,7 @@ def sigmas_of(rows: Sequence[Row]) -> list[float]:
 
 
 def shared_norm(rows: Sequence[Row]) -> str:
-    """The norm as it is spoken; radii of different norms say different things, so they are refused."""
+    """The norm in words; radii of different norms are refused."""
     if not rows:
         raise UserError("there are no logs to show")
     logs = [log for row in rows for log in row.logs]
@@ -184,19 +184,19 @@ def shared_norm(rows: Sequence[Row]) -> str:
     for log in logs:
         if log.certificates.norm != norm:
             raise UserError(
-                f"radii of different norms do not compare: {logs[0].title} has {_NORMS[norm]} radii, "
+                f"radii of different norms cannot be compared: {logs[0].title} has {_NORMS[norm]} radii, "
                 f"{log.title} has {_NORMS[log.certificates.norm]} radii; show one norm at a time"
             )
     return _NORMS[norm]
 
 
 def incomparable_settings(rows: Sequence[Row]) -> list[str]:
-    """What keeps rows from being compared; what a log does not say is taken to be as in the others."""
+    """The settings in which rows differ, so that they cannot be compared; unknown ones count as equal."""
     certificates = [certificates for row in rows for certificates in row.certificates]
     values: dict[str, Set[object]] = {
-        "the inputs": {inputs_key(one) for one in certificates},
-        "n": {one.max_n or one.fixed_n for one in certificates} - {None},
-        "alpha": {one.alpha for one in certificates} - {None},
+        "the inputs": {inputs_key(run) for run in certificates},
+        "n": {run.max_n or run.fixed_n for run in certificates} - {None},
+        "alpha": {run.alpha for run in certificates} - {None},
     }
     return [name for name, different in values.items() if len(different) > 1]
 
@@ -207,10 +207,10 @@ def method_of(name: str, sigma: object) -> str:
 
 
 def seed_free_key(recipe: Mapping[str, Any]) -> str:
-    """Everything that a recipe says except its seed, in words that equal those of another seed's.
+    """A recipe without its seed, as text that is equal for recipes that differ only by seed.
 
-    Runs that start from members of other seeds are alike, if these were made by recipes that are alike; where
-    it is not known how they were made, only if they start from the same folder.
+    The recipes of the members that a run starts from count too, without their seeds; where they are not
+    known, the folder that it starts from counts.
     """
     start = next((recipe[key] for key in _STARTS if key in recipe), None)
     before = [_seedless(origin) for origin in start] if isinstance(start, list) else start
@@ -226,10 +226,10 @@ def method_key(recipe: Mapping[str, Any]) -> str:
 
 def certification_key(log: Log) -> tuple[object, ...]:
     """How a log was certified, sigma aside: equal where two logs can be shown as one."""
-    one = log.certificates
-    kind = (one.noise or "").partition("(")[0]
-    how = (one.norm, one.fixed_n, one.max_n, one.alpha, one.precision, one.bound_kind, kind)
-    return (log.vote, *how, inputs_key(one))
+    run = log.certificates
+    kind = (run.noise or "").partition("(")[0]
+    how = (run.norm, run.fixed_n, run.max_n, run.alpha, run.precision, run.bound_kind, kind)
+    return (log.vote, *how, inputs_key(run))
 
 
 def inputs_key(certificates: Certificates) -> object:
@@ -267,7 +267,7 @@ def _base(row: Row) -> str:
 
 
 def _places(rows: Sequence[Row]) -> tuple[str, ...]:
-    """What tells runs of one name apart: a and b for "digits (a)" and "digits (b)"."""
+    """What differs between runs with the same name: a and b for "digits (a)" and "digits (b)"."""
     return tuple(row.logs[0].record.place if row.logs[0].record else "" for row in rows)
 
 

@@ -1,5 +1,5 @@
-"""Work on run folders: each stage of an experiment takes one and leaves its results in it.
+"""Work on run folders: each stage of an experiment takes a run folder and writes its results into it.
 
-Every stage can be killed at any moment and called again: training and certification go on from what the
-folder holds, the others start over.
+Every stage can be killed at any moment and called again: training and certification resume from the files in
+the folder, the other stages start again.
 """

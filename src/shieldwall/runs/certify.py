@@ -1,4 +1,4 @@
-"""members -> certificates: every vote at every wanted test input, in one pass that can be interrupted."""
+"""members -> certificates: every vote at every selected test input, in one pass that can be interrupted."""
 
 import json
 import os
@@ -36,7 +36,7 @@ from shieldwall.runs.trained import QUIET, TrainedRun
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
 
-IN_PROGRESS = "the inputs in progress"
+IN_PROGRESS = "the current inputs"
 _POLL_SECONDS = 0.2
 
 
@@ -55,24 +55,26 @@ def certify_run(
     console: Console = QUIET,
     **changes: Any,
 ) -> RunFolder:
-    """Certify the recipe's test inputs into the run folder, or resume where it stopped.
+    """Certify the recipe's test inputs into the run folder, or resume an interrupted certification.
 
-    `changes` replace fields of the recipe's certification where they are not None. `seed` names the draws; by
-    default the recipe's. `votes` are names of votes, by default all. A folder that goes on is compiled, with
-    batches of that size and on a CPU with as many threads, as it was begun with.
+    `changes` replace fields of the recipe's certification where they are not None. `seed` is the noise seed,
+    by default the recipe's. `votes` are names of votes, by default all. A resumed folder keeps its first
+    settings: compiled or not, the batch size and, on a CPU, the number of threads.
 
-    `shard` certifies one part of the inputs (`runs/shards.py`); `jobs` does all parts by as many processes
-    of this machine, of one thread each, and merges them.
+    `shard` certifies one part of the inputs (`runs/shards.py`). `jobs` starts that number of processes on
+    this machine, with one thread each, and merges their parts.
     """
     if Path(to).name != to or to in ("", ".."):
         raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
     if batch_size is not None and batch_size < 1:
         raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UserError("certify is not for torchrun; use --jobs N on one machine, --shard K/N on several")
+        raise UserError(
+            "certify cannot run under torchrun; use --jobs N on one machine or --shard K/N on several"
+        )
     check_int("--jobs", jobs)
     if jobs < 1 or (jobs > 1 and shard is not None):
-        raise UserError(f"--jobs takes a number of processes from 1, without --shard; given: {jobs}")
+        raise UserError(f"--jobs must be at least 1, and cannot be used with --shard; given: {jobs}")
     run = RunFolder(path)
     changes = {name: value for name, value in changes.items() if value is not None}
     if "radii" in changes:
@@ -157,7 +159,7 @@ def _write(
             draws += int(counts.estimation[0].sum())
             note = f"{done / (now - began):.3g} inputs/s"
             if plan.certification.radii:
-                note += f", {1 - draws / (done * plan.certification.n):.0%} of the draws saved"
+                note += f", {1 - draws / (done * plan.certification.n):.0%} of the samples saved"
             show(before + done, note)
 
 
@@ -182,7 +184,7 @@ def _stored_settings(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _threads(number: int | None) -> Iterator[None]:
-    """As many threads as the folder was begun with: kernels round by how they share the work."""
+    """Use the folder's first number of threads: rounding depends on it."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if number is None else number)
     try:
@@ -199,9 +201,9 @@ def _say_all_done(console: Console, folder: Path, total: int) -> None:
 def _certify_by_processes(
     run: RunFolder, options: Mapping[str, Any], which: Certification, jobs: int, console: Console
 ) -> RunFolder:
-    """Certify as many shards at once on this machine, and merge them."""
+    """Certify `jobs` shards in parallel on this machine, and merge them."""
     command = [sys.executable, "-c", "from shieldwall.runs.certify import work_on_shard; work_on_shard()"]
-    # A process has one thread, unless the folder was begun with more.
+    # One thread per process; a resumed folder keeps its number of threads.
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     certificates = run.path / str(options["to"])
     dataset = datasets.load(
@@ -237,7 +239,7 @@ def _wait_for(
     console: Console,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Until all processes have ended; if one fails, and on Ctrl-C, after their inputs in progress."""
+    """Wait for all processes; if one fails, or on Ctrl-C, they stop after their current inputs."""
     began = time.perf_counter()
     before = _done_inputs(certificates)
     title = f"certifying {total} inputs by {len(workers)} processes"

@@ -1,4 +1,4 @@
-"""What a run was made with: versions, commit, device."""
+"""The environment of a run: versions, commit, device."""
 
 import os
 import platform

@@ -54,7 +54,7 @@ class RunFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes out; the operating system lets go when this one ends, however it ends."""
+        """Keep other processes out; the lock ends with this process, even if it is killed."""
         with exclusive_lock(self.path / ".lock", self.path):
             yield
 
@@ -79,31 +79,31 @@ class RunFolder:
             save_tensors(path, member.state_dict())
 
     def load_members(self, members: Sequence[nn.Module]) -> None:
-        """Put the trained weights into freshly built members."""
+        """Load the trained weights into newly built members."""
         self.check_trained()
         for path, member in zip(self.member_paths(), members, strict=True):
             load_weights(member, load_tensors(path)[0], path)
 
     def weights_digest(self) -> str:
-        """One checksum over all members: certificates belong to these weights and no others."""
+        """One checksum over all members: certificates hold for these weights only."""
         digest = hashlib.sha256()
         for path in self.member_paths():
             digest.update(path.read_bytes())
         return digest.hexdigest()
 
     def note_start(self, start: "RunFolder") -> None:
-        """Remember how the members that training began with were made: the folder may move or change."""
+        """Record the recipes of the members that training starts from: their folder may move or change."""
         before = start.path / "start.yaml"
         recipes = [start.recipe.to_yaml(), *([before.read_text()] if before.is_file() else [])]
         write_atomic(self.path / "start.yaml", "---\n".join(recipes).encode())
 
     def epochs_done(self) -> int:
-        """How many epochs an interrupted training has behind it."""
+        """The number of epochs that an interrupted training has finished."""
         log = self.path / "training.jsonl"
         return len(log.read_bytes().splitlines()) if self.checkpoint.is_file() and log.is_file() else 0
 
     def save_weights(self, method: str, weights: list[float]) -> None:
-        """Keep tuned weights of the weighted vote, beside those of other methods."""
+        """Save tuned weights of the weighted vote, beside those of other methods."""
         content = yaml.safe_dump({**self.tuned_weights(), method: weights}, sort_keys=True)
         write_atomic(self.path / "weights.yaml", content.encode())
 
@@ -123,7 +123,7 @@ class RunFolder:
         write_atomic(self.path / "training.jsonl", lines.encode())
 
     def note_environment(self, stage: str, environment: dict[str, Any]) -> None:
-        """Remember what `stage` was last run with."""
+        """Record the environment of the last run of `stage`."""
         path = self.path / "environment.json"
         try:
             known = dict(json.loads(path.read_text())) if path.is_file() else {}
@@ -155,5 +155,5 @@ def _no_run(path: Path) -> UserError:
 
 
 def _is_fresh(folder: Path) -> bool:
-    """Whether a folder holds nothing, or only what a kill left of writing its recipe."""
+    """Whether a folder is empty, or holds only a partly written recipe after a kill."""
     return all(item.name == ".recipe.yaml.part" for item in folder.iterdir())

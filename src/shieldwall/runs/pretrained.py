@@ -39,7 +39,7 @@ def packaged_run(name: str) -> Path:
     """The run folder of a pretrained ensemble inside the package, every file checked."""
     known = checksums()
     if not known:
-        raise UserError(f"no pretrained ensemble called {name!r}: this copy of shieldwall comes without any")
+        raise UserError(f"unknown pretrained ensemble {name!r}: this copy of shieldwall has none")
     if name not in known:
         raise unknown_name("pretrained ensemble", name, known)
     for file, expected in known[name].items():
@@ -51,10 +51,10 @@ def packaged_run(name: str) -> Path:
 
 
 def resolve_run(run: Path | str, *, to_write: bool = False) -> Path:
-    """The run folder that a command's argument means: a path, or the name of a pretrained ensemble.
+    """The run folder for a command's argument: a path, or the name of a pretrained ensemble.
 
-    An existing path comes first. A name means its copy in runs/NAME, with what was certified or tuned there,
-    if there is one; else the folder in the package, of which `to_write` makes that copy.
+    An existing path comes first. A name means its copy in runs/NAME, if there is one, with the certificates
+    and weights there; else the folder in the package, which `to_write` copies to runs/NAME.
     """
     path, name = Path(run), str(run)
     if path.exists() or name not in names():
@@ -78,7 +78,7 @@ def sha256(path: Path) -> str:
 
 
 def _is_copy(folder: Path, name: str) -> bool:
-    """Whether a folder has this recipe and these members; the rest of a copy may change."""
+    """Whether a folder has the recipe and members of the pretrained ensemble; its other files may differ."""
     fixed = {
         file: digest
         for file, digest in checksums()[name].items()
@@ -90,7 +90,7 @@ def _is_copy(folder: Path, name: str) -> bool:
 
 
 def _copy(source: Path, target: Path, files: Iterable[str]) -> None:
-    """All or nothing, also where several processes copy at once."""
+    """Copy in one step, safe if several processes copy at once."""
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as part:

@@ -1,10 +1,10 @@
-"""Certification in parts, by processes that need not know of each other, and their merger.
+"""Certification in parts (shards) by independent processes, and merging the parts.
 
     shieldwall certify RUN --shard 3/16     inputs of the third sixteenth, into certificates.shards/3-of-16
     shieldwall merge RUN                    all shards, once they are complete, into certificates
 
-An input's counts depend on its own draws alone and its draws keep the rows of the batch that they have in
-one process, so merged certificates are one process's, byte for byte but for the time column.
+An input's counts depend only on its own noise samples, and these have the same rows of a batch as in one
+process. So merged certificates are the same bytes as those of one process, except for the time column.
 """
 
 import json
@@ -25,7 +25,7 @@ from shieldwall.results.certificate_writer import CertificateWriter, read_lines,
 from shieldwall.runs.folder import RunFolder, exclusive_lock
 
 _INPUTS, _SHARD = "inputs", "shard"
-"""Settings of a shard that its merged certificates do not have."""
+"""Settings of a shard that the merged certificates do not have."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str, environment: Mapping[str, str] = os.environ) -> "Shard":
-        """3/16; or `auto`, a job array's own place in it, as SLURM says; or auto/16, as Kubernetes does."""
+        """Read 3/16; `auto`, the place in a SLURM job array; or auto/16, the place in a Kubernetes job."""
         number, slash, count = text.partition("/")
         try:
             if number != "auto":
@@ -56,7 +56,7 @@ class Shard:
 
     def __post_init__(self) -> None:
         if not 1 <= self.number <= self.count:
-            raise UserError(f"a shard is one of 1/{self.count} to {self.count}/{self.count}; given: {self}")
+            raise UserError(f"the shards are 1/{self.count} to {self.count}/{self.count}; given: {self}")
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
@@ -69,12 +69,12 @@ class Shard:
         return shards_folder(certificates) / f"{self.number}-of-{self.count}"
 
     def settings(self, settings: Mapping[str, Any], inputs: Sequence[int]) -> dict[str, Any]:
-        """What the shard was made with, out of so many inputs in all."""
+        """The settings of the shard, with the number of all inputs."""
         return {**settings, _INPUTS: len(inputs), _SHARD: str(self)}
 
     @contextmanager
     def lock(self, certificates: Path) -> Iterator[None]:
-        """Keep other processes off this shard; those on other shards may work beside it."""
+        """Keep other processes off this shard; other shards can be certified at the same time."""
         folder = self.folder(certificates)
         with disk_errors(folder):
             folder.parent.mkdir(exist_ok=True)
@@ -87,7 +87,7 @@ def shards_folder(certificates: Path) -> Path:
 
 
 def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -> RunFolder:
-    """Put a run's shards together, into the folder that one process would have written, and remove them."""
+    """Merge a run's shards into the folder that a single process would have written, and remove them."""
     run = RunFolder(path)
     certificates = run.path / to
     with run.lock():
@@ -104,8 +104,9 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
         there |= set(read_lines(certificates, votes))
         if missing := [index for index in wanted if index not in there]:
             raise UserError(
-                f"{len(missing)} of {total} inputs are in no shard of {to} yet, input {missing[0]} first; "
-                f"there are {', '.join(folder.name for folder in folders)}: run those that lack or stopped"
+                f"{len(missing)} of {total} inputs of {to} are not certified yet, input {missing[0]} first; "
+                f"shards so far: {', '.join(folder.name for folder in folders)}; "
+                "run the missing and unfinished shards"
             )
         with CertificateWriter(certificates, votes, settings) as writer:
             for index in remaining(writer.done, wanted, writer.path):
@@ -118,7 +119,7 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
 
 
 def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Sequence[int]:
-    """What is wanted and not done; done inputs must be the first ones, so that the files read in order."""
+    """The inputs still to do; those done must be the first, so that the files are in order."""
     common = min(len(done), len(wanted))
     if list(done[:common]) != list(wanted[:common]):
         raise UserError(f"{folder} has certificates of other inputs; use --to NAME for a new folder")
@@ -126,7 +127,7 @@ def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Seque
 
 
 def _common_settings(folders: Sequence[Path]) -> tuple[dict[str, Any], int]:
-    """The settings that all shards share, and how many inputs they are parts of."""
+    """The settings that all shards share, and the number of all inputs."""
     first = read_settings(folders[0] / "settings.yaml")
     for folder in folders[1:]:
         other = read_settings(folder / "settings.yaml")
@@ -148,6 +149,6 @@ def _lines_by_input(folders: Sequence[Path], vote: str) -> dict[int, bytes]:
 
 def _not_a_shard(text: str) -> UserError:
     return UserError(
-        "--shard takes a part and the number of parts, such as 3/16; `auto` in a SLURM job array, or auto/16 "
+        "--shard takes a part and the number of parts, such as 3/16, `auto` in a SLURM job array, or auto/16 "
         f"in an indexed Kubernetes job of 16; given: {text!r}"
     )

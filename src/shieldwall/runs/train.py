@@ -1,4 +1,4 @@
-"""recipe -> members: train into a run folder, or finish what was begun there."""
+"""recipe -> members: train into a run folder, or resume an interrupted training."""
 
 import json
 import time
@@ -38,9 +38,9 @@ def train_run(
     tensorboard: bool = False,
     console: Console = QUIET,
 ) -> RunFolder:
-    """Train the recipe's members into the run folder `path`, with event files for TensorBoard if asked for.
+    """Train the recipe's members into the run folder `path`, with TensorBoard event files if asked for.
 
-    Processes started by torchrun train together; the first of them keeps the run folder.
+    Processes started by torchrun train together; rank 0 writes the run folder.
     """
     if tensorboard:
         require("tensorboard", "--tensorboard")
@@ -61,8 +61,8 @@ def train_run(
     )  # fmt: skip
     with world.connected(where, shared=device not in (None, "cuda")):
         if not world.is_main:
-            console.quiet = True  # for the caller too: what is said is said once
-            if not world.broadcast(False):  # whether the run is trained already, as the first process finds
+            console.quiet = True  # for the caller too: only rank 0 prints
+            if not world.broadcast(False):  # whether rank 0 says that the run is trained already
                 training()
             return RunFolder(path)
         run = RunFolder.create(path, recipe)

@@ -1,4 +1,4 @@
-"""A trained run: its recipe, data and members, the plan and the votes it is certified with."""
+"""A trained run: its recipe, data and members, and the plan and votes of its certification."""
 
 import math
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class TrainedRun:
         )  # fmt: skip
 
     def votes(self, names: Sequence[str] | None = None) -> VoteSet:
-        """The votes of these names, or all of them, those with tuned weights too."""
+        """The votes with these names; by default all, including those with tuned weights."""
         return vote_set(names, len(self.members), self.folder.tuned_weights())
 
     def sampler(
@@ -72,18 +72,18 @@ class TrainedRun:
         )  # fmt: skip
 
     def image(self, noise: Noise, index: int) -> Tensor:
-        """The test image, which must be one that the noise is meant for."""
+        """The test image, checked to suit the noise."""
         images = self.dataset.test.images([index])
         noise.validate(images)
         return images[0]
 
 
 def load(what: str | Path, vote: str = "we") -> nn.Module:
-    """The pretrained ensemble called `what`, or that of a trained run folder: on the CPU, in evaluation mode.
+    """Load the pretrained ensemble named `what`, or the ensemble of a trained run folder.
 
-    `vote` is `we` (a WeightedEnsemble of equal weights), `mme` (a MaxMarginEnsemble) or `member-1` to
-    `member-N`, that member alone. Images in [0, 1] go in, scores (B, K) come out; it is meant for images
-    with the noise that its members were trained with.
+    The module is on the CPU, in evaluation mode. `vote` is `we` (a WeightedEnsemble of equal weights), `mme`
+    (a MaxMarginEnsemble), or `member-1` to `member-N` for a single member. The module takes images in [0, 1],
+    (B, ...), and returns scores (B, K). Its members were trained on images with noise.
     """
     folder = _folder(what)
     shape, classes = datasets.dataset_spec(folder.recipe.data)
@@ -117,7 +117,7 @@ def load_members(run: RunFolder, dataset: Dataset, device: torch.device) -> list
 def trained_members(
     run: RunFolder, classes: int, shape: tuple[int, int, int], device: torch.device
 ) -> list[nn.Module]:
-    """The same without the data, for images of this shape and so many classes."""
+    """The same without the data, for images of this shape and this number of classes."""
     recipe = run.recipe
     members = build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
     run.load_members(members)
@@ -135,13 +135,13 @@ def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
     """The training images that no member has seen."""
     if not recipe.holdout_every:
         raise UserError(
-            "the run kept no images from training to tune weights on; train one with --set holdout_every=10"
+            "the run has no held-out images to tune weights on; train a run with --set holdout_every=10"
         )
     return dataset.train.subset(range(0, len(dataset.train), recipe.holdout_every))
 
 
 def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
-    """The module whose argmax is the vote called `vote`."""
+    """The module whose argmax is this vote."""
     if vote == WE:
         return WeightedEnsemble(members)
     if vote == MME:

@@ -25,7 +25,7 @@ DEFAULT_COPIES = {"accuracy": 10, "certified": 100}
 
 @dataclass(frozen=True)
 class TunedWeights:
-    """Weights and what they reach on the held-out images; `name` is `equal` or the tuned vote's."""
+    """Weights and their accuracy on the held-out images; `name` is `equal` or the tuned vote's name."""
 
     name: str
     weights: list[float]

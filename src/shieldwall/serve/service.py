@@ -1,4 +1,4 @@
-"""What is served: trained runs on one data set, told apart by family and sigma."""
+"""What is served: trained runs on one data set, by family and sigma."""
 
 import re
 import time
@@ -88,7 +88,7 @@ def _dataset(name: str, data_dir: Path | None) -> Dataset:
 
 
 def _families(runs: Sequence[RunFolder]) -> list[str]:
-    """Recipes' names without their sigma; runs that would still be the same are told apart by folder."""
+    """Recipes' names without their sigma; runs with equal names are named by their folders."""
     names = [_SIGMA.sub("", run.recipe.name) for run in runs]
     sigmas = [run.recipe.sigma for run in runs]
     repeats = Counter(zip(names, sigmas, strict=True))

@@ -1,1 +1,1 @@
-"""Randomized smoothing: draws, exact bounds, certificates."""
+"""Randomized smoothing: noise samples, exact bounds, certificates."""

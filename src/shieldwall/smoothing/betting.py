@@ -58,7 +58,7 @@ def sequence_lower(
 
     log W is convex in y = log p0 (a mixture of log-convex functions), and its slope is
     p0 (F + b (1 - 1 / W)) / (1 - p0) - S. Newton's method therefore climbs to L from below without
-    passing it, whichever side it starts on. It aims above log(1 / alpha) by more than the rounding error
+    passing it, from either side. It aims above log(1 / alpha) by more than the rounding error
     of `log_wealth`, and no entry moves once it stands still: none depends on its neighbours.
     """
     from scipy.special import betaln

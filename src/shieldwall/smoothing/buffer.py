@@ -3,7 +3,7 @@
     draw 0, 1, 2, ...  of input i under seed s   =   successive chunks from the generator (s, "draws", i)
     noisy (B, *shape),  cells (B,)  ->  labels (V, B)  ->  counts[cell, vote, label] += 1
 
-The first n0 draws choose the class and those after it bound its probability, so the two samples are
+The first n0 draws select the class and those after it bound its probability, so the two samples are
 disjoint. The sizes of the chunks depend on the input's shape and the kind of device alone: how the
 sequence is cut into batches for the members, what other inputs share a batch, and where a run was
 interrupted change no draw. A cell is an input under way and whether the draw chooses its class or bounds it.

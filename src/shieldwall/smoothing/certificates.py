@@ -24,13 +24,13 @@ class Counts:
 
     index: int
     selection: Ints
-    """(V, K): the n0 draws that choose the class."""
+    """(V, K): on the n0 samples that select the class."""
     estimation: Ints
-    """(V, K): the fresh draws after them, that bound its probability."""
+    """(V, K): on the fresh samples that bound its probability."""
 
 
 def validate_counts(name: str, counts: ArrayLike | torch.Tensor) -> Ints:
-    """The counts as int64; parts of draws, and fewer than none, are refused."""
+    """The counts as int64; fractions and negative numbers are refused."""
     array = counts.cpu().numpy() if isinstance(counts, torch.Tensor) else np.array(counts)
     if not np.issubdtype(array.dtype, np.integer):
         raise UserError(f"{name} must be whole numbers, such as int64; given: {array.dtype}")
@@ -52,15 +52,15 @@ def certificates_from_counts(
     precision: str = "float32",
     seed: int | None = None,
 ) -> Certificates:
-    """Certificates from counts alone, (M, K) each: alpha can be revisited without drawing again.
+    """Certificates from counts alone, (M, K) each: another alpha needs no new samples.
 
     Args:
-        noise: itself, or as a certificate records it: gaussian(0.25).
-        bound: as a certificate records it: one-sided, two-sided or sequential(1000).
-        norm: of the radii; by default the noise's own.
-        size: numbers per input, where radii depend on it.
-        precision: what the classifier was run in.
-        seed: what named the draws.
+        noise: the noise, or its text in a certificate file: gaussian(0.25).
+        bound: the bound, or its text in a certificate file: one-sided, two-sided or sequential(1000).
+        norm: the norm of the radii; by default the norm of the noise.
+        size: the number of values per input, for norms in which radii depend on it.
+        precision: the precision of the forward passes.
+        seed: the noise seed.
     """
     check_alpha(alpha)
     selection = validate_counts("selection_counts", selection_counts)

@@ -1,8 +1,8 @@
 """Certification and prediction: CERTIFY and PREDICT of Cohen et al. (2019), for any classifier or many votes.
 
-n0 draws choose the class, fresh draws bound its probability from below, and the noise turns the bound
-into a radius. With probability at least 1 - alpha over the draws, the smoothed classifier returns the
-label everywhere within the radius of the input; or it abstains.
+n0 noise samples select the class, n fresh samples bound its probability from below, and the bound gives a
+radius. With probability at least 1 - alpha over the samples, the smoothed classifier returns the label at
+every point closer to the input than the radius; or the certificate abstains.
 """
 
 import math
@@ -28,7 +28,7 @@ from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.vocabulary import ABSTAIN
 
 _SINGLE = "classifier"
-"""The name of a vote that is a classifier's own."""
+"""The name of the only vote, for one classifier."""
 
 
 def certify(
@@ -53,23 +53,23 @@ def certify(
     """Certify any classifier from images (B, ...) to scores (B, K) at the inputs x (M, ...).
 
     Args:
-        noise: what the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of pixels.
-        n0: draws that choose the class.
-        n: draws that bound its probability; the most of them if `radii` are given.
-        alpha: the probability, per input, that a certificate is wrong.
+        noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of pixels.
+        n0: the number of noise samples that select the class.
+        n: the number of noise samples that bound its probability; the maximum if `radii` are given.
+        alpha: the failure probability of each certificate.
         bound: one-sided or two-sided (docs/certification.md).
-        radii: decide these radii, and stop an input as soon as each is certified or given up.
-        norm: of the radii, l1, l2 or linf; by default the one the noise is made for.
-        precision: float32, tf32, float16 or bfloat16: another one makes another classifier.
-        compile: hand the classifier, on a CPU a copy with the channels last, to torch.compile; pays for
-            many draws.
-        seed: with an input's index, names its draws.
-        indices: the inputs' own numbers, 0 to M - 1 unless given: an input keeps its certificate
-            whichever other inputs are certified beside it.
-        batch_size: noisy copies per call of the classifier; changes the speed, not the draws.
+        radii: stop sampling an input once each of these radii is certified or ruled out.
+        norm: the norm of the radii, l1, l2 or linf; by default the norm of the noise.
+        precision: float32, tf32, float16 or bfloat16. Each precision is a different classifier.
+        compile: use torch.compile: faster for many samples. On a CPU it compiles a copy of the classifier
+            with the channels last.
+        seed: the noise seed. Keep it secret if someone else chooses the inputs.
+        indices: the index of each input in your data set, by default 0 to M - 1. The noise depends on the
+            seed and this index, so an input gets the same certificate in any batch.
+        batch_size: samples per forward pass. Affects speed only, up to rounding.
         device: where to run; by default where the classifier's parameters are.
-        value_range: what x must lie in. Normalisation belongs inside the classifier, so that noise
-            is added to pixels; `None` allows any finite values.
+        value_range: the range of x; `None` allows any finite values. Normalisation belongs inside the
+            classifier, so that noise is added to pixels.
     """
     certification = _certification(n0, n, alpha, bound, radii, norm, precision)
     by_vote = _certify(
@@ -101,9 +101,9 @@ def certify_members(
 ) -> dict[str, Certificates]:
     """Certify every vote over the members in one pass: each member runs once per noisy batch.
 
-    `votes` are `Vote`s or their names; by default each of `member-1` to `member-N`, `we`, `mme`, and `eas`,
-    ensemble after smoothing, of two members or more. The other arguments are those of `certify`, and so are
-    the draws: `certify(WeightedEnsemble(...))` gives the very counts of `we`.
+    `votes` are `Vote`s or their names. The default is `member-1` to `member-N`, `we`, `mme`, and, for two or
+    more members, `eas` (ensemble after smoothing). The other arguments are those of `certify`. The noise is
+    the same too: `certify(WeightedEnsemble(...))` gives exactly the counts of `we`.
     """
     members = as_member_list(members)
     if not members:
@@ -119,7 +119,7 @@ def _certification(
     n0: int, n: int, alpha: float, bound: str, radii: Sequence[float] | None, norm: str | None, precision: str
 ) -> Certification:
     if radii is not None and not len(radii):
-        raise UserError("radii to decide must be given, or None for n draws at every input; given: none")
+        raise UserError("radii needs at least one radius, or None for n samples at every input; given: none")
     return Certification(
         n0=n0, n=n, alpha=alpha, bound=bound, radii=tuple(radii or ()), norm=norm, precision=precision
     )
@@ -137,7 +137,7 @@ def _certify(
     value_range: tuple[float, float] | None,
     **options: Any,
 ) -> dict[str, Certificates]:
-    """The certificates of each vote, or of the one classifier."""
+    """The certificates of each vote, or of the single classifier."""
     check_inputs(x, noise, value_range)
     inputs = list(_with_indices(x, indices))
     plan = Plan(noise, math.prod(x.shape[1:]), certification, seed)
@@ -157,9 +157,9 @@ class Predictions:
     """Answers of the smoothed classifier at M inputs."""
 
     labels: NDArray[np.int64]
-    """(M,); ABSTAIN where the two leading classes may be equally probable."""
+    """(M,); ABSTAIN where the test cannot decide between the two leading classes."""
     p_values: NDArray[np.float64]
-    """(M,), of the test that both leading classes are equally likely."""
+    """(M,): of the test of the hypothesis that the two leading classes are equally likely."""
     counts: NDArray[np.int64]
     """(M, K): how often each class won."""
 
@@ -180,14 +180,14 @@ def predict(
 ) -> Predictions:
     """The smoothed classifier's label at x (M, ...), or ABSTAIN.
 
-    The label is wrong (not the smoothed classifier's own) with probability at most alpha: it is given
-    only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The other
+    The label differs from that of the exact smoothed classifier with probability at most alpha. It is
+    returned only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The other
     arguments are those of `certify`.
     """
     binomial.check_alpha(alpha)
     check_int("n", n)
     if n < 1:
-        raise UserError(f"n, the number of draws, must be at least 1; given: {n}")
+        raise UserError(f"n, the number of samples, must be at least 1; given: {n}")
     check_inputs(x, noise, value_range)
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
@@ -201,7 +201,7 @@ def predict(
 
 
 def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
-    """A batch of finite float inputs within the range that noise is meant for, and the noise."""
+    """Check that x is a batch of finite float inputs in the value range, and that the noise is noise."""
     check_noise(noise)
     if not isinstance(x, Tensor):
         raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
@@ -225,7 +225,7 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
 
 
 def _with_indices(x: Tensor, indices: Sequence[int] | None) -> Iterator[tuple[int, Tensor]]:
-    """Each input with its index, which is its place in x unless it is given."""
+    """Each input with its index, by default its place in x."""
     indices = range(len(x)) if indices is None else indices
     if len(indices) != len(x):
         raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(indices)}")

@@ -1,4 +1,4 @@
-"""Members' confidences at noisy inputs, without votes: for tuning weights and for the theory's estimates."""
+"""Members' confidences at noisy inputs, for tuning weights and for estimates of the theory."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -36,7 +36,7 @@ def noisy_confidences(
         images: (M, C, H, W) in [0, 1], or a split.
         indices: (M,), naming each image's noise; by default its place among the images.
         batch_size: noisy images classified at a time.
-        dtype: of the softmax; float64 keeps apart what float32 rounds to 0 or 1.
+        dtype: of the softmax; float64 resolves confidences that float32 rounds to 0 or 1.
     """
     if not len(images):
         raise UserError("confidences need at least one image; none was given")

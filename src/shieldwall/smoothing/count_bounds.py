@@ -26,12 +26,12 @@ Ints = NDArray[np.int64]
 
 
 def count_of_class(chosen: Ints, counts: Ints) -> Ints:
-    """How often the chosen classes (...,) won among the counts (..., K)."""
+    """How often each of the chosen classes (...,) won, from the counts (..., K)."""
     return np.asarray(np.take_along_axis(counts, np.asarray(chosen)[..., None], -1)[..., 0])
 
 
 class Bound(ABC):
-    """From counts to bounds that hold together with probability at least 1 - alpha."""
+    """From counts to bounds that hold jointly with probability at least 1 - alpha."""
 
     @abstractmethod
     def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
@@ -96,7 +96,7 @@ class Sequential(Bound):
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise UserError(f"n, the most draws, must be at least 1; given: {self.n}")
+            raise UserError(f"n, the maximum number of samples, must be at least 1; given: {self.n}")
 
     def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
         p_lower = self.lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
@@ -105,7 +105,7 @@ class Sequential(Bound):
     def lower(self, successes: Ints, trials: Ints, alpha: float) -> Floats:
         """p_lower from the successes among the trials, any shapes that broadcast."""
         if (trials > self.n).any():
-            raise UserError(f"the bound {self} was planned for {self.n} draws; given: {trials.max()}")
+            raise UserError(f"the bound {self} was planned for {self.n} samples; given: {trials.max()}")
         at_n = trials == self.n
         at_the_end = clopper_pearson_lower(successes, trials, LAST_LOOK * alpha) if at_n.any() else 0.0
         before = sequence_lower(successes, trials, (1 - LAST_LOOK) * alpha) if not at_n.all() else 0.0

@@ -120,6 +120,6 @@ def _check_counts(selection: Ints, counts: Ints) -> None:
         unequal = ((draws != draws[:, :1]) | (draws < 1)).any(1)
         if unequal.any():
             raise UserError(
-                "members must be counted on the same draws; "
+                "members must be counted on the same samples; "
                 f"for the {name} they have {draws[unequal][0].tolist()}"
             )

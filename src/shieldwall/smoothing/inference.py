@@ -1,9 +1,9 @@
 """From noisy inputs to labels: members in a precision, compiled or not, and votes over their confidences.
 
-A member in another precision is another classifier. Its certificate says in which precision it holds, and
-certificates of different precisions do not share a folder. Noise is always drawn in float32 and added to the
-input in float32; only then is the noisy input rounded to what the members compute in. Confidences and votes
-are computed in float32 or better.
+Each precision is a different classifier. A certificate file names its precision, and certificates of
+different precisions need different folders. Noise is always drawn in float32 and added to the input in
+float32; only then is the noisy input rounded to the members' precision. Confidences and votes are computed in
+float32 or better.
 """
 
 import copy
@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -54,7 +55,7 @@ class Labeler:
         if compile and device.type == "cpu":
             modules = [_channels_last(module) for module in modules]
         self.modules = modules
-        """What is called: the modules among them are held in evaluation mode."""
+        """The classifiers that are called; modules among them are kept in evaluation mode."""
         self.precision = precision
         self.device = device
         self.dtype = DTYPES[precision]
@@ -62,7 +63,7 @@ class Labeler:
         self._run = [torch.compile(module, dynamic=False) for module in modules] if compile else modules
 
     def memory_format(self, shape: Sequence[int]) -> torch.memory_format:
-        """How a batch of inputs is best laid out."""
+        """The fastest memory layout for a batch of inputs."""
         channels_last = len(shape) == 3 and is_channels_last(self.modules)
         return torch.channels_last if channels_last else torch.contiguous_format
 
@@ -103,10 +104,10 @@ def _in_precision(classifier: Classifier, precision: str) -> Classifier:
 
 
 def _channels_last(classifier: Classifier) -> Classifier:
-    """A copy of a module as compiled code is fastest on a CPU; another callable as it is.
+    """A copy of a module in the layout that is fastest for compiled code on a CPU; other callables unchanged.
 
-    A LeNet in bfloat16 then classifies 2.5 times as many images in a second as laid out by torch's default.
-    Inductor's `freezing` adds nothing to this layout (within 3 % on LeNet and ResNet-20).
+    A LeNet in bfloat16 then classifies 2.5 times as many images per second as in torch's default layout.
+    Inductor's `freezing` adds nothing to this (within 3 % on LeNet and ResNet-20).
     """
     if not isinstance(classifier, nn.Module):
         return classifier
@@ -116,14 +117,20 @@ def _channels_last(classifier: Classifier) -> Classifier:
 def _check_scores(scores: object, batch: int) -> None:
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != batch or scores.shape[1] < 2:
         returned = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        hint = ""
+        if isinstance(scores, np.ndarray):
+            hint = "; convert it with torch.from_numpy"
+        elif hasattr(scores, "logits"):
+            hint = "; pass lambda x: model(x).logits"
         raise UserError(
-            f"the classifier must return scores (B, K), K >= 2, for B = {batch} inputs; returned: {returned}"
+            f"the model must return one score per class, a tensor of shape ({batch}, K) with K >= 2; "
+            f"returned: {returned}{hint}"
         )
 
 
 @contextmanager
 def _arithmetic(precision: str) -> Iterator[None]:
-    """Products of float32 numbers rounded as the precision says, and not as some setting happens to be."""
+    """Round products of float32 numbers as the precision says, whatever torch's settings are."""
     if not torch.cuda.is_available():
         yield
         return
@@ -137,10 +144,10 @@ def _arithmetic(precision: str) -> Iterator[None]:
 
 
 def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -> int:
-    """Near the fastest on CPUs, whose caches are small, and on accelerators, which want much at a time.
+    """A batch size near the fastest: small for the caches of a CPU, large for an accelerator.
 
-    `draws` per input: on a CPU there is nothing to gain from batches of more. There, powers of two suit
-    matrix products in half precision: 256 for 28x28, 64 for 3x32x32.
+    On a CPU batches larger than `draws`, the samples per input, gain nothing. Powers of two suit matrix
+    products in half precision there: 256 for 28x28, 64 for 3x32x32.
     """
     pixels = math.prod(shape)
     if device.type == "cpu":
@@ -151,7 +158,7 @@ def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -
 
 def largest_fitting_batch(size: int, classify_rows: Callable[[int], object]) -> int:
     """The largest batch size up to `size` that fits the GPU's free memory, measured on a small batch."""
-    classify_rows(1)  # what libraries set aside once is not counted
+    classify_rows(1)  # memory that libraries reserve once is not counted
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -1,4 +1,4 @@
-"""Everything that a certificate's guarantee depends on, but the classifier."""
+"""Everything that a certificate's guarantee depends on, except the classifier."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _ = self.stopping  # refuses what it cannot do before anything is drawn
+        _ = self.stopping  # refuses bad settings before any sampling
 
     @cached_property
     def ball(self) -> Ball:
@@ -40,7 +40,7 @@ class Plan:
         return FixedSampleSize(c.n, TwoSided() if c.bound == "two-sided" else OneSided())
 
     def settings(self) -> dict[str, Any]:
-        """The plan in plain data, for a file that says what certificates were made with."""
+        """The plan as plain data, for the settings file beside the certificates."""
         c = self.certification
         stopping = {"radii": sorted({float(radius) for radius in c.radii})} if c.radii else {}
         return {

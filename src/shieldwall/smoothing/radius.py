@@ -1,4 +1,4 @@
-"""The radius that bounds on probabilities buy, in the norm asked for.
+"""The certified radius from bounds on probabilities, in the norm asked for.
 
     r_q = r_p / d^max(0, 1/p - 1/q)
 
@@ -58,7 +58,7 @@ class Ball:
 
     @classmethod
     def of(cls, noise: Noise | str, norm: str | None, size: int | None) -> "Ball":
-        """The ball in `norm`, or in the noise's own; the size may be left out where it does not matter."""
+        """The ball in `norm`, by default the noise's; `size` is needed only where radii depend on it."""
         noise = parse_noise(noise) if isinstance(noise, str) else noise
         check_noise(noise)
         norm = norm or noise.norm

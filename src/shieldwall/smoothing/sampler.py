@@ -154,7 +154,7 @@ class Sampler:
         except RuntimeError as error:
             if not is_out_of_memory(error):  # the scheduler knows what to do then
                 reason = str(error).partition("\n")[0]
-                raise UserError(f"torch.compile does not work here: {reason}; leave out compile") from error
+                raise UserError(f"torch.compile does not work here: {reason}; remove compile") from error
 
 
 class _Scheduler:
@@ -237,7 +237,7 @@ class _Scheduler:
         return pending
 
     def _look(self, snapshot: CountSnapshot) -> None:
-        """Complete the inputs that are decided; the others go on."""
+        """Complete the inputs that are decided; the others continue."""
         snapshot.wait()
         slots = np.array([pending.slot for pending in snapshot.inputs])
         table = snapshot.counts.numpy()

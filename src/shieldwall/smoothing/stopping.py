@@ -1,4 +1,4 @@
-"""When to stop drawing: after a fixed number, or as soon as the radii asked for are decided.
+"""When to stop sampling: after a fixed number, or as soon as the requested radii are decided.
 
 After t <= n draws, S of them for class A:
 
@@ -45,7 +45,7 @@ class HasRadius(Protocol):
 
 
 class Stopping(ABC):
-    """A rule that says, from the counts alone, whether an input needs more draws."""
+    """A rule that says, from the counts alone, whether an input needs more samples."""
 
     @property
     @abstractmethod
@@ -63,7 +63,7 @@ class Stopping(ABC):
 
 @dataclass(frozen=True)
 class FixedSampleSize(Stopping):
-    """n draws, whatever they show."""
+    """n samples for every input."""
 
     n: int
     bound: Bound = _ONE_SIDED
@@ -96,7 +96,7 @@ class StopAtRadii(Stopping):
     def __post_init__(self) -> None:
         _check_plan(self.n, self.alpha, self.futility)
         if not len(self.radii):
-            raise UserError("radii to decide must be given; given: none")
+            raise UserError("radii needs at least one radius; given: none")
         for radius in self.radii:
             if not (math.isfinite(radius) and radius >= 0):
                 raise UserError(f"radii must be finite numbers from 0 up; given: {radius}")
@@ -154,8 +154,8 @@ def _fewest(holds: Callable[[Ints], NDArray[np.bool_]], most: Ints) -> Ints:
     below, at = np.full_like(most, -1), most + 1
     while (at - below > 1).any():
         middle = (below + at) // 2
-        found = (middle >= 0) & holds(np.maximum(middle, 0))
-        at, below = np.where(found, middle, at), np.where(found, below, middle)
+        holds_there = (middle >= 0) & holds(np.maximum(middle, 0))
+        at, below = np.where(holds_there, middle, at), np.where(holds_there, below, middle)
     return at
 
 
@@ -172,8 +172,8 @@ def _check_plan(n: int, alpha: float, futility: float) -> None:
     check_alpha(alpha)
     if n < (smallest := smallest_certifying_n(LAST_LOOK * alpha)):
         raise UserError(
-            f"n = {n} draws cannot certify at alpha = {alpha:g}, of which the last look has {LAST_LOOK:g}; "
-            f"the smallest n that can is {smallest}"
+            f"n = {n} is too few samples to certify anything at alpha = {alpha:g}, of which the last look "
+            f"uses {LAST_LOOK:g}; use n >= {smallest}"
         )
     if not 0.0 < futility < 1.0:
         raise UserError(f"futility must lie between 0 and 1; given: {futility}")

@@ -159,14 +159,14 @@ def relation(
 
     panels = tuple(
         RelationPanel(
-            setting=one,
+            setting=setting,
             members=counts,
-            r_single=float(radius(single_bound_uniform(one.a, one.b, one.lam3, p))),
-            r_we=radius(we_bound_uniform(one.a, one.b, one.lam1, p, 1 / counts)),
-            r_we_printed=radius(we_bound_uniform(one.a, one.b, one.lam1, p, 2 / counts)),
-            r_mme=radius(mme_bound_uniform(one.a, one.b, one.lam2, p, counts)),
+            r_single=float(radius(single_bound_uniform(setting.a, setting.b, setting.lam3, p))),
+            r_we=radius(we_bound_uniform(setting.a, setting.b, setting.lam1, p, 1 / counts)),
+            r_we_printed=radius(we_bound_uniform(setting.a, setting.b, setting.lam1, p, 2 / counts)),
+            r_mme=radius(mme_bound_uniform(setting.a, setting.b, setting.lam2, p, counts)),
         )
-        for one in settings
+        for setting in settings
     )
     return Relation(panels, p, n, alpha, sigma)
 

@@ -63,7 +63,7 @@ def smoothed_hessians(
     scale = _scale(sigma, 0.0, 1.0)
     z, weight = _gaussian_grid(nodes, x.shape[1])
     kernel = weight[:, None, None] * (z[:, :, None] * z[:, None, :] - np.eye(x.shape[1]))
-    return np.stack([np.einsum("b,bij->ij", confidence(one + sigma * z), kernel) * scale for one in x])
+    return np.stack([np.einsum("b,bij->ij", confidence(point + sigma * z), kernel) * scale for point in x])
 
 
 def measured_smoothness(

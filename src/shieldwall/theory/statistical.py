@@ -170,7 +170,7 @@ def we_bound_mcdiarmid(
     """P(WE = y0) >= 1 - p - exp(-2 (mu - t(lambda_1))^2 / (d_w width^2)), by McDiarmid's inequality.
 
     `width` is that of an interval which holds every score: 1 unless one knows better, b - a for scores in
-    [a, b]. The scores need be neither symmetric nor equal in distribution, only independent of mean mu.
+    [a, b]. The scores need be neither symmetric nor identically distributed, only independent with mean mu.
     """
     gap, scale = _gap(mu, lam1), floats(d_w) * floats(width) ** 2
     return 1 - floats(p) - np.where(gap > 0, np.exp(-2 * gap**2 / scale), np.nan)

@@ -1,1 +1,1 @@
-"""Training: objectives, and the one loop that minimises them."""
+"""Training: objectives, and the loop that minimises them."""

@@ -81,10 +81,10 @@ def _convolution_backward(
     grad: Tensor, x: Tensor, weight: Tensor, options: Options, mask: list[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
     stride, padding, dilation, groups = options
-    found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+    gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
         grad, x, weight, [weight.shape[0]], stride, padding, dilation, False, [0, 0], groups, mask
     )
-    return found
+    return gradients
 
 
 class _Convolution(torch.autograd.Function):
@@ -155,17 +155,17 @@ class _BatchNorm(torch.autograd.Function):
         if torch.is_grad_enabled():
             for_x = _BatchNormInputGradient.apply(grad, x, weight, mean, r, ctx.eps)  # type: ignore[no-untyped-call]
             return for_x, None, None, None, None, None, None
-        found = _batch_norm_backward(grad, x, weight, mean, r, ctx.eps, list(ctx.needs_input_grad[:3]))
-        return *found, None, None, None, None
+        gradients = _batch_norm_backward(grad, x, weight, mean, r, ctx.eps, list(ctx.needs_input_grad[:3]))
+        return *gradients, None, None, None, None
 
 
 def _batch_norm_backward(
     grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, r: Tensor, eps: float, mask: list[bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
+    gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
         grad, x, weight, None, None, mean, r, True, eps, mask
     )
-    return found
+    return gradients
 
 
 class _BatchNormInputGradient(torch.autograd.Function):

@@ -75,5 +75,5 @@ def log_mean_exp_cosine(gradients: Sequence[Tensor]) -> Tensor:
     # Not g / ||g||: the derivative of a norm at zero is not a number.
     units = [g * (g.square().sum(1, keepdim=True) + FLOOR**2).rsqrt() for g in gradients]
     # Products, not a matmul: autocast would run that one in bfloat16.
-    cosines = torch.stack([(one * other).sum(1) for one, other in combinations(units, 2)])
+    cosines = torch.stack([(first * second).sum(1) for first, second in combinations(units, 2)])
     return cosines.logsumexp(0) - math.log(len(cosines))

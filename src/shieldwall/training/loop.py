@@ -1,4 +1,4 @@
-"""The one training loop, whatever the objective."""
+"""The training loop for every objective."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -135,7 +135,7 @@ def _lr_at(schedule: Schedule, epoch: int, updates_per_epoch: int, update: int) 
 
 
 class Sums(NamedTuple):
-    """What one epoch of some members adds up to, over this process's rows."""
+    """Sums over one epoch of some members, over this process's rows."""
 
     lr: float
     """Of the epoch's last update."""
@@ -191,7 +191,7 @@ def check_labels(member: nn.Module, data: Split) -> None:
     largest = int(data.labels.max())
     if largest >= classes:
         raise UserError(
-            f"labels go up to {largest}, but the members tell {classes} classes apart (0 to {classes - 1})"
+            f"labels go up to {largest}, but the members have only {classes} classes (0 to {classes - 1})"
         )
 
 
@@ -206,22 +206,22 @@ def check_finite(epoch: int, means: dict[str, float]) -> None:
 
 
 def check_alive(records: Sequence[Record], chance: float) -> None:
-    """Stop when a member that had learned something answers one class for everything.
+    """Stop when a member collapses: it had learned something, and now predicts one class for every image.
 
-    `chance` is the accuracy of doing so at best. Without this check the other members would hide it.
+    `chance` is the best accuracy of a single class. The ensemble's accuracy does not show a collapse.
     """
     weakest = [record[WEAKEST] for record in records if WEAKEST in record]
     if weakest and max(weakest) > chance + LEARNED and weakest[-1] < chance + DEAD:
         raise UserError(
             f"a member collapsed in epoch {records[-1]['epoch']}: its accuracy under noise fell from "
-            f"{100 * max(weakest):.1f}% to {100 * weakest[-1]:.1f}%; the state before is kept; start a new "
-            "run with a lower learning rate (--set schedule.lr=...), clipped gradients (--set "
+            f"{100 * max(weakest):.1f}% to {100 * weakest[-1]:.1f}%; the last checkpoint is kept; start a "
+            "new run with a lower learning rate (--set schedule.lr=...), clipped gradients (--set "
             "schedule.clip=1) or, for DRT, a longer warm-up (--set objective.warmup=10)"
         )
 
 
 def check_modules(members: Sequence[object]) -> None:
-    """Members have weights of their own: the same module twice would be one, trained by two losses."""
+    """Refuse members that are not modules, and the same module twice."""
     for k, member in enumerate(members, start=1):
         if not isinstance(member, nn.Module):
             raise UserError(f"training takes torch modules; member {k} is: {describe(member)}")
@@ -242,4 +242,6 @@ def check_kinds(data: object, objective: object, schedule: object) -> None:
             f"given: {describe(objective)}"
         )
     if not isinstance(schedule, Schedule):
-        raise UserError(f"schedule must be such as sw.Schedule(epochs=10); given: {describe(schedule)}")
+        raise UserError(
+            f"schedule must be a Schedule, such as sw.Schedule(epochs=10); given: {describe(schedule)}"
+        )

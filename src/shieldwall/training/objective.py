@@ -1,6 +1,6 @@
 """The contract of every training method: members and a batch of noisy images in, one loss out.
 
-The loop draws the batch, noise included, so an objective draws nothing and holds no state: training can
+The loop draws the batch and the noise, so an objective draws nothing and holds no state: training can
 resume anywhere, and several processes can each take their rows of a batch.
 """
 
@@ -110,12 +110,12 @@ class Objective(ABC):
             raise UserError(f"{type(self).__name__} needs at least {members}; given: {count}")
 
     def at_epoch(self, epoch: int) -> Self:
-        """The objective as it stands in this epoch, counted from 0: warm-ups and deferrals live here."""
+        """The objective for this epoch, counted from 0, after warm-ups and deferrals."""
         return self
 
 
 def check_copies(noise: Noise, num_noise: int) -> None:
-    """Refuse noise that is none, and fewer than one noisy copy."""
+    """Check the noise and the number of noisy copies."""
     check_noise(noise)
     check_int("num_noise (noisy copies per image)", num_noise)
     if num_noise < 1:
@@ -142,7 +142,7 @@ class MemberObjective(Objective):
 
     @property
     def has_own_inputs(self) -> bool:
-        """Whether each member's loss is taken at inputs of its own, such as adversarial ones."""
+        """Whether each member's loss is taken at its own inputs, such as adversarial ones."""
         return type(self).inputs is not MemberObjective.inputs
 
     @abstractmethod

@@ -1,1 +1,1 @@
-"""A report as one HTML file that asks for nothing from outside."""
+"""A report as one HTML file without outside resources."""

@@ -1,4 +1,4 @@
-"""One HTML file that asks for nothing: page.html.j2 filled in, with its style and its scripts inside.
+"""One HTML file without outside resources: page.html.j2 filled in, with its style and its scripts inside.
 
 Scripts run only if their checksum is in the file's own Content-Security-Policy, so that no name in a log can
 become one.

@@ -121,7 +121,7 @@ class Grid:
 def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Grid:
     """Steps are 1, 2.5 or 5 times a power of ten, so that multiples of 0.25 are on a grid of finer steps."""
     certificates = [curve.log.certificates for curve in curves]
-    largest = max(float(one.radii[one.correct].max(initial=0.0)) for one in certificates) or 1.0
+    largest = max(float(run.radii[run.correct].max(initial=0.0)) for run in certificates) or 1.0
     power = math.floor(math.log10(largest)) - 4
     step = next(
         step for scale in range(4) for m in (1, 2.5, 5)

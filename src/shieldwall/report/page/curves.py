@@ -3,9 +3,9 @@
 Each curve is a row, with the method, protocol and sigma by which a reader picks it.
 A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
 
-Of several methods each has a colour; of one, each protocol has. Dashes tell protocols apart, and symbols on
-the curve tell sigmas apart. Members share a thin dotted line that carries their number. Envelopes are thick,
-without symbols.
+With several methods colours show the method, otherwise the protocol. Dashes show the protocol, and symbols
+on the curve the sigma. Members have a thin dotted line with their number. Envelopes are thick, without
+symbols.
 """
 
 from collections import Counter
@@ -27,8 +27,8 @@ NOTHING = "\N{EN DASH}"
 UNSTATED = "not stated"
 _MANY_CURVES = 12
 
-# After those of Okabe and Ito, moved until each stands out from its ground by 3:1; the colour-blind tell the
-# first seven apart on both grounds.
+# After those of Okabe and Ito, moved until each stands out from its ground by 3:1; the first
+# seven are distinct for the colour-blind on both grounds.
 COLOURS: tuple[tuple[str, str], ...] = (  # on the white page, and on the dark one
     ("#225EB5", "#6187CC"), ("#E26D10", "#F5731A"), ("#2A8866", "#3DB283"), ("#B878A3", "#F291C0"),
     ("#8E6410", "#E3C52E"), ("#3698D6", "#64C2FF"), ("#1B1D1F", "#E6E8EA"), ("#6A4FB0", "#A992EE"),
@@ -101,7 +101,7 @@ def log_curves(rows: Sequence[Row]) -> list[Curve]:
 def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
     """A curve for each method and protocol with more than one sigma, one log at each.
 
-    Methods are those that the page tells apart: runs of another seed are another method there.
+    Runs with another seed count as another method here.
     """
     envelopes: list[Curve] = []
     for method in choices(curves, "method"):
@@ -114,7 +114,7 @@ def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
 
 
 def choices(curves: Sequence[Curve], name: str) -> list[str]:
-    """The methods, protocols or sigmas there are: ensembles before members, small sigmas before large."""
+    """The methods, protocols or sigmas of the curves: ensembles before members, small sigmas before large."""
     values = list(dict.fromkeys(str(getattr(curve, name)) for curve in curves))
     if name == "method":
         return values
@@ -132,16 +132,16 @@ def starts_hidden(curves: Sequence[Curve]) -> set[str]:
 
 
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
-    """The method of each run: its recipe's name without the sigma, with the seed where seeds differ, and for
-    runs that even this does not tell apart at their sigma, the run's own name."""
+    """The method of each run: its recipe's name without the sigma, with the seed where seeds differ. Runs
+    that are still equal at a sigma keep the run's own name."""
     names = {
         run: run if recipe is None else method_of(recipe.name, recipe.sigma)
         for run, recipe in recipes.items()
     }
     at = {run: (names[run], recipe and recipe.sigma) for run, recipe in recipes.items()}
     seeded = {run: (*at[run], recipe and recipe.seed) for run, recipe in recipes.items()}
-    alike, twins = Counter(at.values()), Counter(seeded.values())
-    ambiguous = {names[run] for run in recipes if alike[at[run]] > 1 and twins[seeded[run]] == 1}
+    same_sigma, twins = Counter(at.values()), Counter(seeded.values())
+    ambiguous = {names[run] for run in recipes if same_sigma[at[run]] > 1 and twins[seeded[run]] == 1}
 
     def method(run: str, recipe: Recipe | None) -> str:
         if twins[seeded[run]] > 1:
@@ -207,15 +207,15 @@ class CurveStyles:
         """What colours, dashes, symbols and numbers stand for, as a sentence."""
         parts = []
         if self.by_method:
-            parts.append("colours tell methods apart")
+            parts.append("colours show the method")
         if len(set(self.protocols) - self.members) > 1:
             parts.append(
-                "dashes tell protocols apart" if self.by_method else "colours and dashes tell protocols apart"
+                "dashes show the protocol" if self.by_method else "colours and dashes show the protocol"
             )
         if len(self.sigmas) > 1:
-            parts.append(f"symbols tell {SIGMA} apart")
+            parts.append(f"symbols show {SIGMA}")
         if self.members:
-            parts.append("members are dotted and carry their number")
+            parts.append("members are dotted, with their number")
         return f"{'; '.join(parts).capitalize()}." if parts else ""
 
     def curve(self, curve: Curve) -> CurveStyle:

@@ -96,11 +96,11 @@ def _set(
     if len(kept) < len(kind.idx):
         remarks[f"The gallery holds {len(kept):,} of {len(kind.idx):,} inputs, evenly spaced."] = None
     idx, label = [kind.idx[k] for k in kept], [kind.label[k] for k in kept]
-    found: dict[str, Any] = {"idx": idx, "label": label}
+    inputs: dict[str, Any] = {"idx": idx, "label": label}
     if data is not None:
-        found["classes"] = list(data.classes)
-        found["pictures"] = vars(pictures(data, idx))
-    return found
+        inputs["classes"] = list(data.classes)
+        inputs["pictures"] = vars(pictures(data, idx))
+    return inputs
 
 
 def _belongs(kind: _Inputs, labels: Sequence[int]) -> bool:

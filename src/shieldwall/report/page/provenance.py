@@ -1,4 +1,4 @@
-"""What each number was made with: recipe, commit, device, seed, n, alpha."""
+"""The origin of each number: recipe, commit, device, seed, n, alpha."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,12 +38,12 @@ def made_with(curves: Sequence[Curve]) -> Provenance:
     for curve in curves:
         votes.setdefault((curve.log.run, *_facts(curve)), []).append(curve.protocol)
     lines = [[run, ", ".join(of), *facts] for (run, *facts), of in votes.items()]
-    alike = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
-    named = list(zip(HEADINGS, lines[0], alike, strict=True))
+    shared = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
+    named = list(zip(HEADINGS, lines[0], shared, strict=True))
     return Provenance(
         [(name, fact) for name, fact, same in named if same and fact != NOTHING],
         [name for name, _, same in named if not same],
-        [[fact for fact, same in zip(line, alike, strict=True) if not same] for line in lines],
+        [[fact for fact, same in zip(line, shared, strict=True) if not same] for line in lines],
     )
 
 

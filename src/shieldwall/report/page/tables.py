@@ -114,7 +114,7 @@ def _paper_row(curve: Curve) -> PaperRow | None:
         return None
     if not curve.is_envelope:
         return counterpart(curve.recipe, curve.row.vote)
-    same_sigmas = {one.sigma for one in curve.row.certificates} == set(SIGMAS)
+    same_sigmas = {run.sigma for run in curve.row.certificates} == set(SIGMAS)
     return envelope_counterpart(curve.recipe, curve.row.vote) if same_sigmas else None
 
 

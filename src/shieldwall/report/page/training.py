@@ -31,7 +31,7 @@ class Line:
     epochs: list[int]
     values: list[float | None]
     stride: int = 1
-    """Every so many-th epoch is there, and the last."""
+    """The step between epochs that are kept; the last epoch always is."""
 
     @property
     def last(self) -> str:
@@ -70,8 +70,8 @@ def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
     for run, epochs in enumerate(logs):
         for key, line in _lines(run, epochs).items():
             lines.setdefault(key, []).append(line)
-    found = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
-    return sorted(found, key=lambda panel: GROUPS.index(panel.group))
+    shown = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
+    return sorted(shown, key=lambda panel: GROUPS.index(panel.group))
 
 
 def _lines(run: int, records: Sequence[Mapping[str, Any]]) -> dict[str, Line]:
