@@ -119,7 +119,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_largest_radii_are_as_said() -> None:
-    told = re.findall(r"([\d.]+) sigma\s+for\s+(?:n\s=\s)?([\d,]+)", section("Draws, n and alpha"))
+    told = re.findall(r"([\d.]+) sigma\s+for\s+(?:n\s=\s)?([\d,]+)", section("Samples, n and alpha"))
     assert len(told) == 3
     for radius, n in told:
         assert round(norm.ppf(0.001 ** (1 / int(n.replace(",", "")))), 2) == float(radius)

@@ -9,7 +9,7 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 from shieldwall import cli
-from shieldwall.report.csv_table import COLUMNS
+from shieldwall.report.formats import COLUMNS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "papers.md").read_text()

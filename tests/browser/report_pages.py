@@ -9,7 +9,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from shieldwall import recipes
-from shieldwall.cli.reports import thumbnails
+from shieldwall.cli.report import thumbnails
 from shieldwall.data import datasets
 from shieldwall.report.page.build import report_page
 from shieldwall.results.record import read_runs

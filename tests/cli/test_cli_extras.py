@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli_tools import Outcome, Shieldwall, environment, refused, snapshot
 
-from shieldwall.extras import EXTRAS
+from shieldwall.errors import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,8 @@ import torch
 from sklearn.datasets import load_digits
 from tiny_sets import write_cifar_binary, write_mnist
 
-from shieldwall import data
 from shieldwall.data.datasets import NAMES, dataset_spec, load, status
-from shieldwall.data.splits import Dataset, crop_and_flip
+from shieldwall.data.splits import crop_and_flip
 from shieldwall.errors import UserError
 from shieldwall.seeds import generator
 
@@ -125,12 +124,3 @@ def test_status_says_where_each_set_lies(tmp_path: Path):
 def test_status_refuses_a_folder_that_does_not_exist(tmp_path: Path):
     with pytest.raises(UserError, match="does not exist"):
         status(tmp_path / "absent")
-
-
-def test_the_names_of_the_last_release_answer_with_a_hint():
-    with pytest.warns(DeprecationWarning, match=r"^shieldwall\.data\.outline is now sw\.dataset_spec$"):
-        shape, classes = data.outline("digits")
-    assert (shape, len(classes)) == ((1, 8, 8), 10)
-    with pytest.warns(DeprecationWarning, match=r"is now shieldwall\.data\.splits\.Dataset$"):
-        assert data.Dataset is Dataset
-    assert not hasattr(data, "outlines")

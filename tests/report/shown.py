@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from shieldwall.files import write_output
-from shieldwall.report import csv_table, formats, plots, tables
+from shieldwall.report import formats, plots, tables
 from shieldwall.results import rows as results_rows
 from shieldwall.results.record import Log
 from shieldwall.results.rows import Row
@@ -44,7 +44,7 @@ def as_latex(shown: Shown, radii: Radii = None, *, intervals: bool = False, **la
 
 
 def as_csv(shown: Shown, radii: Radii = None) -> str:
-    return csv_table.to_csv(as_rows(shown), radii)
+    return formats.to_csv(as_rows(shown), radii)
 
 
 def notes(shown: Shown, *, intervals: bool = False) -> list[str]:

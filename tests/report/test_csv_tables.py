@@ -10,7 +10,7 @@ from shown import as_csv, averaged, write_table
 from worked_log import WORKED, changed
 
 from shieldwall.errors import UserError
-from shieldwall.report.csv_table import COLUMNS
+from shieldwall.report.formats import COLUMNS
 from shieldwall.results.intervals import of_proportion
 from shieldwall.results.record import Log, read_logs
 from shieldwall.results.rows import envelope_rows

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 from shieldwall import recipes
-from shieldwall.cli.reports import thumbnails
+from shieldwall.cli.report import thumbnails
 from shieldwall.errors import UserError
 from shieldwall.report.page.build import report_page
 from shieldwall.report.page.curves import Curve, choices, envelope_curves, log_curves, starts_hidden

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from test_report_page_content import SIGMA, curves_of, data_of, write_run, written
 
-from shieldwall.report.page import looks as page_looks
+from shieldwall.report.page import curves as page_curves
 from shieldwall.report.page.charts import Axis, accuracy_chart, path, radius_grid
-from shieldwall.report.page.curves import envelope_curves
-from shieldwall.report.page.looks import CurveStyles
+from shieldwall.report.page.curves import CurveStyles, envelope_curves
 
 VOTES = ("we", "mme", "eas", "we-grid", "we-sween", "member-1", "member-2", "member-3")
 GROUNDS = {"light": "#ffffff", "dark": "#14171a"}
@@ -103,9 +102,9 @@ def test_the_caption_says_what_looks_mean(runs: list[Path], tmp_path: Path) -> N
 
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_colours_stand_out_from_the_page(ground: str) -> None:
-    own = [pair[list(GROUNDS).index(ground)] for pair in page_looks.COLOURS]
+    own = [pair[list(GROUNDS).index(ground)] for pair in page_curves.COLOURS]
     assert [colour for colour in own if contrast(colour, GROUNDS[ground]) < 3] == []
-    style = (Path(page_looks.__file__).parent / "page.css").read_text()
+    style = (Path(page_curves.__file__).parent / "page.css").read_text()
     assert f"--paper: {'#fff' if ground == 'light' else GROUNDS[ground]};" in style
 
 
@@ -115,7 +114,7 @@ def test_the_colour_blind_tell_the_first_colours_apart(ground: int, eye: list[li
     """Okabe and Ito's own colours are 0.076 apart at least by this measure."""
     seen = [
         np.clip(np.array(eye) @ linear(pair[ground]), 0, 1)
-        for pair in page_looks.COLOURS[: page_looks.DISTINCT]
+        for pair in page_curves.COLOURS[: page_curves.DISTINCT]
     ]
     labs = [np.array(LAB) @ np.cbrt(np.array(CONES) @ colour) for colour in seen]
     assert min(np.linalg.norm(one - other) for one, other in itertools.combinations(labs, 2)) > 0.076

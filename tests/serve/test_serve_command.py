@@ -14,7 +14,7 @@ import pytest
 from serve_tools import PATIENCE, make_run
 from websockets.sync.client import connect
 
-from shieldwall.cli.serving import serve_command
+from shieldwall.cli.report import serve_command
 from shieldwall.errors import UserError
 from shieldwall.serve.server import address_of, is_open_to_others, listen
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 import shieldwall
-from shieldwall.cli import certification, datasets, demo, recipes, reports, serving, theory, training
+from shieldwall.cli import catalogue, report, run
 from shieldwall.cli.options import console
 from shieldwall.errors import UserError
 
@@ -48,18 +48,18 @@ def of_every_verb(
     pass
 
 
-app.command("train")(training.train_command)
-app.command("certify")(certification.certify_command)
-app.command("tune-weights")(training.tune_weights_command)
-app.command("weigh", hidden=True, context_settings=training.ANY_ARGUMENTS)(training.weigh_command)
-app.command("predict")(certification.predict_command)
-app.command("merge")(certification.merge_command)
-app.command("report")(reports.report_command)
-app.command("serve")(serving.serve_command)
-app.command("recipes")(recipes.recipes_command)
-app.command("demo")(demo.demo_command)
-app.add_typer(datasets.app, name="data")
-app.add_typer(theory.app, name="theory")
+app.command("train")(run.train_command)
+app.command("certify")(run.certify_command)
+app.command("tune-weights")(run.tune_weights_command)
+app.command("weigh", hidden=True, context_settings=run.ANY_ARGUMENTS)(run.weigh_command)
+app.command("predict")(run.predict_command)
+app.command("merge")(run.merge_command)
+app.command("report")(report.report_command)
+app.command("serve")(report.serve_command)
+app.command("recipes")(catalogue.recipes_command)
+app.command("demo")(run.demo_command)
+app.add_typer(catalogue.data_app, name="data")
+app.add_typer(report.theory_app, name="theory")
 
 
 def main() -> None:

@@ -54,8 +54,13 @@ def smoothed_loss(member: nn.Module, x: Tensor, y: Tensor, noise_by_copy: Tensor
 
 def project(adversarial: Tensor, x: Tensor, epsilon: float | Tensor) -> Tensor:
     """Into the box [0, 1], then into the ball of radius epsilon around x."""
-    perturbation = adversarial.clamp(0, 1) - x
-    return x + perturbation * (epsilon / lengths(perturbation)).clamp_max(1)
+    return shortened(adversarial.clamp(0, 1), x, epsilon)
+
+
+def shortened(points: Tensor, x: Tensor, epsilon: float | Tensor) -> Tensor:
+    """Into the ball of radius epsilon around x."""
+    moved = points - x
+    return x + moved * (epsilon / lengths(moved)).clamp_max(1)
 
 
 def unit(gradient: Tensor) -> Tensor:
@@ -65,4 +70,9 @@ def unit(gradient: Tensor) -> Tensor:
 def lengths(images: Tensor) -> Tensor:
     """The L2 norm of each image, never zero.  (B, C, H, W) -> (B, 1, 1, 1)"""
     norms: Tensor = torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(TINY)
-    return norms.view(-1, *(1 for _ in images.shape[1:]))
+    return per_image(norms, images)
+
+
+def per_image(values: Tensor, images: Tensor) -> Tensor:
+    """One value for each image, in a shape to multiply images by.  (B,) -> (B, 1, 1, 1)"""
+    return values.view(-1, *(1 for _ in images.shape[1:]))

@@ -1,6 +1,9 @@
 """recipe -> members: train into a run folder, or resume an interrupted training."""
 
-from collections.abc import Callable, Sequence
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -10,17 +13,19 @@ from shieldwall.console import progress_bar
 from shieldwall.data import datasets
 from shieldwall.devices import resolve_device
 from shieldwall.distributed import ProcessGroup
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, require
+from shieldwall.files import disk_errors
 from shieldwall.models.registry import build_members, factory
 from shieldwall.recipes import Recipe
-from shieldwall.runs import environment, event_files
-from shieldwall.runs.event_files import Write
+from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import QUIET, noise_of, training_part
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
 from shieldwall.training.registry import build_objective
 
+Write = Callable[[Sequence[Record]], None]
+"""Given all records so far, show those that are new."""
 FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes trained members: --from RUN"
 
 
@@ -38,7 +43,7 @@ def train_run(
     Processes started by torchrun train together; rank 0 writes the run folder.
     """
     if tensorboard:
-        event_files.check_installed()
+        require("tensorboard", "--tensorboard")
     world = ProcessGroup.from_environment()
     where = resolve_device(world.device_name(device))
     objective = build_objective(recipe.objective, noise_of(recipe))
@@ -65,24 +70,66 @@ def train_run(
             if world.broadcast(run.is_trained()):
                 console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
                 if tensorboard:
-                    event_files.write_from_log(run)
+                    _write_curves(run)
                 return run
             if start is not None:
                 run.note_start(start)
             elif isinstance(objective, DRT):
                 console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
             run.note_environment("train", {**environment.describe(where), "processes": world.size})
-            write = event_files.writer(run) if tensorboard else _nothing
-            records = _logged(training, run, len(images), console, write)
-            run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
-            write(records)
+            with _curves(run, tensorboard) as write:
+                records = _logged(training, run, len(images), console, write)
+                run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
+                write(records)
             run.save_members(members)
             run.checkpoint.unlink(missing_ok=True)
     return run
 
 
-def _nothing(records: Sequence[Record]) -> None:
-    """Write no event file."""
+@contextmanager
+def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
+    """Event files for TensorBoard: a scalar per number of a record, its step the epoch.
+
+    Each call writes all epochs from the first on, to a file whose start tells TensorBoard to forget what was
+    written before: no point is lost or doubled, wherever a call before was stopped.
+    """
+    if not wanted:
+        yield lambda records: None
+        return
+    from torch.utils.tensorboard import SummaryWriter
+
+    folder, written = run.path / "tensorboard", 0
+    with disk_errors(folder):
+        writer = SummaryWriter(str(folder), purge_step=1)
+
+    def write(records: Sequence[Record]) -> None:
+        nonlocal written
+        ended = time.time() - sum(record["seconds"] for record in records[written:])
+        with disk_errors(folder):
+            for record in records[written:]:
+                ended += record["seconds"]  # epochs of a call before are dated as if they had run just now
+                for name, value in record.items():
+                    if name != "epoch" and isinstance(value, int | float):
+                        writer.add_scalar(f"training/{name}", value, record["epoch"], ended)
+            writer.flush()
+        written = len(records)
+
+    try:
+        yield write
+    finally:
+        with disk_errors(folder):
+            writer.close()
+
+
+def _write_curves(run: RunFolder) -> None:
+    """The event files of a training that is finished."""
+    log = run.path / "training.jsonl"
+    try:
+        records = [json.loads(line) for line in log.read_text().splitlines()]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{log} cannot be read, so there is nothing to write for TensorBoard") from error
+    with _curves(run, True) as write:
+        write(records)
 
 
 def _logged(

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from shieldwall.binomial import check_alpha
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.noise.registry import parse_noise
 from shieldwall.results.certificates import Certificates
 from shieldwall.smoothing.count_bounds import Bound, TwoSided, parse_bound
 from shieldwall.smoothing.radius import Ball
@@ -71,8 +70,8 @@ def certificates_from_counts(
             "selection_counts and counts must both be (M, K), with the same M inputs and K >= 2 classes; "
             f"given shapes: {selection.shape} and {estimation.shape}"
         )
-    ball = Ball.of(parse_noise(noise) if isinstance(noise, str) else noise, norm, size)
-    bound = parse_bound(bound) if isinstance(bound, str) else bound
+    ball = Ball.of(noise, norm, size)
+    bound = parse_bound(bound)
     chosen = selection.argmax(-1)
     p_lower, p_upper = bound(chosen, estimation, alpha)
     radii = ball.radius(p_lower, p_upper if isinstance(bound, TwoSided) else None)

@@ -115,8 +115,10 @@ class Sequential(Bound):
         return f"sequential({self.n})"
 
 
-def parse_bound(text: str) -> Bound:
-    """The bound that a certificate file records as `text`."""
+def parse_bound(text: Bound | str) -> Bound:
+    """The bound that a certificate file records as `text`; a bound is returned as it is."""
+    if not isinstance(text, str):
+        return text
     name, _, argument = text.removesuffix(")").partition("(")
     try:
         match name:

@@ -41,7 +41,6 @@ from torch import Tensor
 from shieldwall import binomial
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.noise.registry import parse_noise
 from shieldwall.results.certificates import Certificates
 from shieldwall.smoothing.certificates import Ints, validate_counts
 from shieldwall.smoothing.count_bounds import Bound, OneSided, Sequential, TwoSided, parse_bound
@@ -74,12 +73,9 @@ def eas_from_counts(
     selection = validate_counts("selection_counts", selection_counts)
     estimation = validate_counts("counts", counts)
     _check_counts(selection, estimation)
-    ball = Ball.of(parse_noise(noise) if isinstance(noise, str) else noise, norm, size)
-    bound = (
-        parse_bound(bound.removeprefix(PREFIX).removeprefix("-") or "one-sided")
-        if isinstance(bound, str)
-        else bound
-    )
+    ball = Ball.of(noise, norm, size)
+    if isinstance(bound, str):
+        bound = parse_bound(bound.removeprefix(PREFIX).removeprefix("-") or "one-sided")
     chosen = _surest_class(selection)
     p_lower, p_upper = _bounds(estimation, chosen, alpha, bound)
     radii = ball.radius(p_lower, p_upper)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise, check_noise
+from shieldwall.noise.registry import parse_noise
 from shieldwall.vocabulary import NORMS
 
 _INVERSE_ORDER = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
@@ -56,8 +57,9 @@ class Ball:
     size: int
 
     @classmethod
-    def of(cls, noise: Noise, norm: str | None, size: int | None) -> "Ball":
+    def of(cls, noise: Noise | str, norm: str | None, size: int | None) -> "Ball":
         """The ball in `norm`, by default the noise's; `size` is needed only where radii depend on it."""
+        noise = parse_noise(noise) if isinstance(noise, str) else noise
         check_noise(noise)
         norm = norm or noise.norm
         if norm not in NORMS:

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.models.attack import lengths
+from shieldwall.models.attack import per_image, shortened, unit
 from shieldwall.models.members import eval_mode
 from shieldwall.theory.first_order import Floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
@@ -171,10 +171,9 @@ def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20
             (gradient,) = torch.autograd.grad(lead.sum(), leaf)
         better = lead.detach() > highest
         highest = torch.where(better, lead.detach(), highest)
-        best = torch.where(_per_input(better, x), point, best)
+        best = torch.where(per_image(better, x), point, best)
         if step < steps:
-            step_length = OVERSHOOT * epsilon / steps
-            point = _shortened(point + step_length * gradient / lengths(gradient), x, epsilon)
+            point = shortened(point + OVERSHOOT * epsilon / steps * unit(gradient), x, epsilon)
     return best
 
 
@@ -197,15 +196,6 @@ def _lead_of_others(logits: Tensor, y: Tensor) -> Tensor:
     true = logits.gather(1, y[:, None])[:, 0]
     others = logits.scatter(1, y[:, None], -torch.inf).max(1).values
     return others - true
-
-
-def _shortened(points: Tensor, x: Tensor, epsilon: float) -> Tensor:
-    moved = points - x
-    return x + moved * (epsilon / lengths(moved)).clamp_max(1)
-
-
-def _per_input(values: Tensor, images: Tensor) -> Tensor:
-    return values.view(-1, *(1 for _ in images.shape[1:]))
 
 
 def _labels(classifier: nn.Module, x: Tensor) -> Tensor:

@@ -12,10 +12,16 @@ from typing import Any
 
 from shieldwall.report.page import provenance, tables
 from shieldwall.report.page.charts import Chart, Grid, accuracies, accuracy_chart, radius_grid, training_chart
-from shieldwall.report.page.curves import Curve, envelope_curves, log_curves, starts_hidden
+from shieldwall.report.page.curves import (
+    SIGMA,
+    Curve,
+    CurveStyles,
+    color_rules,
+    envelope_curves,
+    log_curves,
+    starts_hidden,
+)
 from shieldwall.report.page.gallery import Thumbnails, gallery
-from shieldwall.report.page.looks import CurveStyles, color_rules
-from shieldwall.report.page.signs import SIGMA
 from shieldwall.report.page.training import GROUPS, Panel, panels
 from shieldwall.report.tables import accuracy_table
 from shieldwall.results.certificates import shared
@@ -140,10 +146,6 @@ def _curve(curve: Curve, grid: Grid, styles: CurveStyles) -> dict[str, Any]:
 
 def _axes(chart: Chart) -> dict[str, list[float]]:
     return {"x": [chart.x.low, chart.x.high], "y": [chart.y.low, chart.y.high]}
-
-
-def _panel(panel: Panel, chart: Chart) -> dict[str, Any]:
-    return {"title": panel.title, "axes": _axes(chart), "lines": [vars(line) for line in panel.lines]}
 
 
 def _thinned(training: Sequence[Panel], runs: Sequence[Curve]) -> list[tuple[str, int]]:

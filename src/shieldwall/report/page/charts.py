@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shieldwall.report.page.curves import Curve, choices
-from shieldwall.report.page.looks import CurveStyle
-from shieldwall.report.page.signs import MINUS
+from shieldwall.report.page.curves import MINUS, Curve, CurveStyle, choices
 from shieldwall.report.page.training import Panel
 from shieldwall.results.intervals import accuracy
 

@@ -1,6 +1,11 @@
-"""The curves of a page: each is a row, with the method, protocol and sigma by which a reader picks it.
+"""The curves of a page and how they look.
 
+Each curve is a row, with the method, protocol and sigma by which a reader picks it.
 A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
+
+With several methods colours show the method, otherwise the protocol. Dashes show the protocol, and symbols
+on the curve the sigma. Members have a thin dotted line with their number. Envelopes are thick, without
+symbols.
 """
 
 from collections import Counter
@@ -9,13 +14,43 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shieldwall.recipes import Recipe
-from shieldwall.report.page.signs import SIGMA
 from shieldwall.results.record import Log, RunRecord
 from shieldwall.results.rows import Row, envelope_row, method_of, sigma_groups
 from shieldwall.vocabulary import VOTE_TITLES, vote_title
 
+# Signs that source code would confuse with Latin letters.
+SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
+RHO = "\N{GREEK SMALL LETTER RHO}"
+MINUS = "\N{MINUS SIGN}"
+NOTHING = "\N{EN DASH}"
+"""Where there is no number to show."""
 UNSTATED = "not stated"
 _MANY_CURVES = 12
+
+# After those of Okabe and Ito, moved until each stands out from its ground by 3:1; the first
+# seven are distinct for the colour-blind on both grounds.
+COLOURS: tuple[tuple[str, str], ...] = (  # on the white page, and on the dark one
+    ("#225EB5", "#6187CC"), ("#E26D10", "#F5731A"), ("#2A8866", "#3DB283"), ("#B878A3", "#F291C0"),
+    ("#8E6410", "#E3C52E"), ("#3698D6", "#64C2FF"), ("#1B1D1F", "#E6E8EA"), ("#6A4FB0", "#A992EE"),
+    ("#7A8B00", "#A9BE3F"), ("#A3238E", "#D95FC4"), ("#B02418", "#FF8078"), ("#007A91", "#2FCBC6"),
+)  # fmt: skip
+DISTINCT = 7
+SOLID: tuple[float, ...] = (1, 0)
+DOTTED: tuple[float, ...] = (1.2, 2.4)
+DASHES: tuple[tuple[float, ...], ...] = (
+    SOLID, (7, 3), (9, 3, 2, 3), (16, 4), (4, 3), (9, 3, 2, 3, 2, 3), (16, 3, 4, 3), (4, 7),
+)  # fmt: skip
+_THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
+
+
+SHAPES = (  # symbols as paths between -1 and 1
+    "M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z",
+    "M-1,.8L0,-1L1,.8Z",
+    "M-.8,-.8H.8V.8H-.8Z",
+    "M0,-1.1L1.1,0L0,1.1L-1.1,0Z",
+    "M-1,-.8L0,1L1,-.8Z",
+    "M-.3,-1H.3V-.3H1V.3H.3V1H-.3V.3H-1V-.3H-.3Z",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,3 +162,107 @@ def _sigma(log: Log) -> str:
     if sigma is None and log.record is not None and log.record.recipe is not None:
         sigma = log.record.recipe.sigma
     return UNSTATED if sigma is None else f"{sigma:.4g}"
+
+
+@dataclass(frozen=True)
+class CurveStyle:
+    color_index: int | None
+    """The place of its colour in the palette; None for that of text."""
+    dash: tuple[float, ...] = SOLID
+    """Empty for a symbol without a line."""
+    width: float = _STRONG
+    shape: str | None = None
+    number: str = ""
+
+    @property
+    def colour(self) -> str:
+        return (
+            "currentColor" if self.color_index is None else f"var(--curve-{self.color_index % len(COLOURS)})"
+        )
+
+
+@dataclass(frozen=True)
+class CurveStyles:
+    """The looks of a page's curves and of the samples beside its toggles."""
+
+    methods: tuple[str, ...]
+    protocols: tuple[str, ...]
+    sigmas: tuple[str, ...]
+    members: frozenset[str]
+
+    @classmethod
+    def of(cls, curves: Sequence[Curve]) -> "CurveStyles":
+        methods, protocols, sigmas = (
+            tuple(choices(curves, name)) for name in ("method", "protocol", "sigma")
+        )
+        members = frozenset(curve.protocol for curve in curves if curve.is_member)
+        return cls(methods, protocols, sigmas, members)
+
+    @property
+    def by_method(self) -> bool:
+        return len(self.methods) > 1
+
+    @property
+    def key(self) -> str:
+        """What colours, dashes, symbols and numbers stand for, as a sentence."""
+        parts = []
+        if self.by_method:
+            parts.append("colours show the method")
+        if len(set(self.protocols) - self.members) > 1:
+            parts.append(
+                "dashes show the protocol" if self.by_method else "colours and dashes show the protocol"
+            )
+        if len(self.sigmas) > 1:
+            parts.append(f"symbols show {SIGMA}")
+        if self.members:
+            parts.append("members are dotted, with their number")
+        return f"{'; '.join(parts).capitalize()}." if parts else ""
+
+    def curve(self, curve: Curve) -> CurveStyle:
+        protocol = self._protocol(curve.protocol)
+        color_index = self.methods.index(curve.method) if self.by_method else protocol.color_index
+        if curve.is_envelope:
+            return CurveStyle(color_index, protocol.dash, _ENVELOPE, None, protocol.number)
+        return CurveStyle(
+            color_index, protocol.dash, protocol.width, self._shape(curve.sigma), protocol.number
+        )
+
+    def training(self, curve: Curve) -> CurveStyle:
+        """Of a run: its method's colour and dashes for its sigma, or a colour for its sigma."""
+        sigma = self.sigmas.index(curve.sigma)
+        return (
+            CurveStyle(self.methods.index(curve.method), _dash(sigma))
+            if self.by_method
+            else CurveStyle(sigma)
+        )
+
+    def sample(self, name: str, value: str) -> CurveStyle | None:
+        """What a toggle for this method, protocol or sigma shows of its curves."""
+        if name == "method":
+            return CurveStyle(self.methods.index(value)) if self.by_method else None
+        if name == "protocol":
+            return self._protocol(value)
+        shape = self._shape(value)
+        return CurveStyle(None, dash=(), shape=shape) if shape else None
+
+    def _protocol(self, protocol: str) -> CurveStyle:
+        place = self.protocols.index(protocol)
+        color_index = None if self.by_method else place
+        if protocol in self.members:
+            return CurveStyle(color_index, DOTTED, _THIN, number=protocol.split()[-1])
+        return CurveStyle(color_index, _dash(place))
+
+    def _shape(self, sigma: str) -> str | None:
+        return SHAPES[self.sigmas.index(sigma) % len(SHAPES)] if len(self.sigmas) > 1 else None
+
+
+def _dash(color_index: int) -> tuple[float, ...]:
+    return DASHES[color_index % len(DASHES)]
+
+
+def color_rules() -> str:
+    """The colours as CSS."""
+    light, dark = (
+        "".join(f"--curve-{k}:{pair[ground]};" for k, pair in enumerate(COLOURS)) for ground in (0, 1)
+    )
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"

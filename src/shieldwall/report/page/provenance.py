@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shieldwall.report.page.curves import Curve
-from shieldwall.report.page.signs import NOTHING, SIGMA
+from shieldwall.report.page.curves import NOTHING, SIGMA, Curve
 
 HEADINGS = (
     "run", "votes", "recipe", "data", "model", SIGMA, "members", "training seed", "trained at commit",

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shieldwall.report.page.curves import Curve
-from shieldwall.report.page.signs import MINUS, NOTHING, RHO, SIGMA
+from shieldwall.report.page.curves import MINUS, NOTHING, RHO, SIGMA, Curve
 from shieldwall.report.tables import Column
 from shieldwall.results.certificates import shared
 from shieldwall.results.intervals import accuracy, average_radius

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shieldwall.report.page.signs import MINUS, NOTHING
+from shieldwall.report.page.curves import MINUS, NOTHING
 
 _NO_CURVES = ("epoch", "lr", "seconds")
 _DIVERSITY = ("gd", "cosine", "alignment")

@@ -1,0 +1,242 @@
+"""What shows results: `report`, `serve` and `theory diagnose`."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, console, numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from shieldwall.report.page.gallery import Thumbnails
+
+theory_app = typer.Typer(help="What the paper's theory says about a trained run.", no_args_is_help=True)
+
+
+def report_command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs."
+        ),
+    ],
+    radii: Annotated[str, typer.Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
+    votes: Annotated[str, typer.Option(help="Show these votes only, such as we,mme; by default all.")] = "",
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Show 95% confidence intervals, in tables and plots.")
+    ] = False,
+    envelope: Annotated[
+        bool,
+        typer.Option("--envelope", help="Show one row for all sigmas of a method: the best at each radius."),
+    ] = False,
+    table: Annotated[
+        list[Path] | None, typer.Option(help="Write the table (.tex, .md or .csv); repeat it for more files.")
+    ] = None,
+    plot: Annotated[
+        list[Path] | None,
+        typer.Option(help="Plot the curves (.png, .pdf or .svg); repeat it for more files."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an interactive HTML page.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
+
+    Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
+    """
+    from shieldwall.errors import require
+    from shieldwall.files import write_output
+    from shieldwall.report.formats import check_table_path, table_text, to_terminal
+    from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
+    from shieldwall.report.tables import accuracy_table
+    from shieldwall.results.record import read_runs
+    from shieldwall.results.rows import rows_of
+
+    if plot or html:
+        require("report", "--plot" if plot else "--html")
+    chosen_radii = numbers("--radii", radii) or None
+    for path in table or ():
+        check_table_path(path)
+    for path in plot or ():
+        check_figure_path(path)
+    chosen_votes = [name.strip() for name in votes.split(",") if name.strip()]
+    records = read_runs(_certified(path) for path in runs)
+    rows = rows_of(records, chosen_votes, envelope=envelope)
+    console.print(to_terminal(accuracy_table(rows, chosen_radii, intervals=intervals)), crop=False)
+    for path in table or ():
+        write_output(path, table_text(rows, path, chosen_radii, intervals=intervals).encode())
+        console.print(f"table: {path}", soft_wrap=True)
+    if plot:
+        figure, about = accuracy_figure(rows, intervals=intervals), describe_figure(rows, intervals=intervals)
+        for path in plot:
+            write_output(path, figure_bytes(figure, path, about))
+        console.print(f"plot: {', '.join(map(str, plot))}", soft_wrap=True)
+    if html is not None:
+        from shieldwall.report.page.build import report_page
+
+        rows = rows_of(records, chosen_votes, average_seeds=False)
+        write_output(html, report_page(rows, chosen_radii, thumbnails(data_dir)).encode())
+        console.print(f"page: {html}", soft_wrap=True)
+
+
+def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
+    """Pictures of a data set's test inputs, by its name; None for a set that is not on this machine."""
+    from shieldwall.data.datasets import load, roots
+    from shieldwall.errors import UserError
+    from shieldwall.report.page.gallery import Thumbnails
+
+    if data_dir is not None:
+        roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
+
+    def find(name: str) -> Thumbnails | None:
+        try:
+            dataset = load(name, data_dir)
+        except UserError:
+            return None
+        test = dataset.test
+
+        def pixels(index: int) -> "NDArray[np.uint8]":
+            return (255 * test.images([index])[0]).round().byte().numpy()
+
+        return Thumbnails(test.labels.tolist(), dataset.classes, dataset.shape, pixels)
+
+    return find
+
+
+def _certified(path: Path) -> Path:
+    """`path`; for a pretrained name its certified copy."""
+    from shieldwall.errors import UserError
+    from shieldwall.runs.pretrained import PACKAGED, resolve_run
+
+    run = resolve_run(path)
+    if run != path and run.parent == PACKAGED:
+        raise UserError(f"{path} is pretrained and not certified yet; first run `shieldwall certify {path}`")
+    return run
+
+
+def serve_command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Trained run folders or pretrained names on one data set, such as several sigmas."
+        ),
+    ],
+    port: Annotated[
+        int | None, typer.Option(help="Port; by default 8080, or the next free one.", min=0, max=65_535)
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines connect.")
+    ] = "127.0.0.1",
+    data_dir: DataDir = None,
+    device: Device = None,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, if there is a screen.")
+    ] = True,
+) -> None:
+    """Show a local page: draw, choose or upload an image and watch its certificate grow.
+
+    Example: `shieldwall serve runs/mnist-gaussian-0.25 runs/mnist-gaussian-0.5`. Ctrl-C ends it.
+    """
+    from shieldwall.errors import require
+    from shieldwall.runs.pretrained import resolve_run
+
+    require("serve", "the live page")
+    from shieldwall.serve.server import address_of, is_open_to_others, listen, server_for
+    from shieldwall.serve.service import load_service
+
+    with listen(host, port) as sock:
+        service = load_service([resolve_run(run) for run in runs], data_dir, device)
+        address = address_of(sock)
+        if not len(service.test):
+            advice = f"run `shieldwall data fetch {service.data}` to download them"
+            console.print(
+                f"{service.data} is not on this machine: no test images to choose; {advice}", soft_wrap=True
+            )
+        if is_open_to_others(sock):
+            console.print("warning: anyone who can reach this machine can use the page", soft_wrap=True)
+        console.print(
+            f"serving {len(service.runs)} run{'s' * (len(runs) > 1)} at {address}  (Ctrl-C ends it)",
+            soft_wrap=True,
+        )
+        if open_page and _has_screen():
+            threading.Timer(0.5, _open, [address]).start()
+        with suppress(KeyboardInterrupt):
+            server_for(service, host).run(sockets=[sock])
+        console.print("stopped")
+
+
+def _has_screen() -> bool:
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(variable) for variable in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    webbrowser.open(address)
+
+
+@theory_app.callback()
+def theory() -> None:
+    """What the paper's theory says about a trained run."""
+
+
+@theory_app.command("diagnose")
+def diagnose_command(
+    run: RunFolder,
+    radius: Annotated[
+        float | None, typer.Option("--radius", help="Radius r of the indicator ERI; by default sigma.")
+    ] = None,
+    attack: Annotated[
+        float | None,
+        typer.Option(help="L2 length of the attacks tried on other members; by default 2 sigma."),
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Noise samples for the gradients at each input.")] = 200,
+    n: Annotated[
+        int | None,
+        typer.Option(help="Noise samples of a certificate; by default the recipe's, at most 10,000."),
+    ] = None,
+    every: Annotated[
+        int | None,
+        typer.Option(help="Diagnose every N-th test input; by default about 100, spread evenly."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Diagnose at most N inputs.")] = None,
+    seed: NoiseSeed = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.
+
+    All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
+    runs with Gaussian noise.
+    """
+    from shieldwall.errors import require
+    from shieldwall.files import disk_errors, write_atomic
+    from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
+    from shieldwall.runs.diagnose import diagnose_run
+    from shieldwall.runs.pretrained import resolve_run
+
+    require("report", "theory diagnose")
+    run = resolve_run(run, to_write=True)
+    diagnosis = diagnose_run(
+        run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
+        data_dir=data_dir, device=device, console=console,
+    )  # fmt: skip
+    folder, files = run / FOLDER, diagnosis_files(diagnosis)
+    with disk_errors(folder):
+        folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    numbers, *figures = (folder / name for name in files)
+    for part in diagnosis_tables(diagnosis):
+        console.print(part, crop=False)
+    console.print(f"\nall numbers: {numbers}", soft_wrap=True)
+    console.print(f"figures: {', '.join(map(str, figures))}", soft_wrap=True)
