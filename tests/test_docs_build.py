@@ -73,7 +73,7 @@ def test_a_formula_and_parameters_stand_as_they_were_written(built: Path) -> Non
     theory = re.sub(r"<[^>]+>", "", pages(built)["api/theory.html"])
     assert "f_i^{y0/y}(x) = f_i(x)_{y0} - f_i(x)_y,    every f_i(x)_y beta-smooth" in theory
     certify = re.sub(r"<[^>]+>", "", pages(built)["api/certify.html"])
-    assert re.search(r"n0 \W draws that choose the class\.", certify)
+    assert re.search(r"n0 \W the number of noise samples that select the class\.", certify)
     assert "``" not in certify + theory
 
 
