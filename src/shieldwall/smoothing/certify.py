@@ -52,6 +52,9 @@ def certify(
 ) -> Certificates:
     """Certify any classifier from images (B, ...) to scores (B, K) at the inputs x (M, ...).
 
+    Modules that the classifier uses are in evaluation mode meanwhile. A classifier that is no function of the
+    image, such as one with random crops, is refused.
+
     Args:
         noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of pixels.
         n0: the number of noise samples that select the class.
@@ -142,7 +145,9 @@ def _certify(
     inputs = list(_with_indices(x, indices))
     plan = Plan(noise, math.prod(x.shape[1:]), certification, seed)
     device = infer_device(classifiers, x, options.pop("device"))
-    sampler = Sampler.of_plan(classifiers, votes, plan, shape=x.shape[1:], device=device, **options)
+    sampler = Sampler.of_plan(
+        classifiers, votes, plan, shape=x.shape[1:], device=device, example=x[0], **options
+    )
     named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
     by_input = [plan.certificates(counts, named) for counts in sampler.counts(inputs)]
     where = np.array([index for index, _ in inputs])
@@ -192,6 +197,7 @@ def predict(
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
         device=infer_device([classifier], x, device), batch_size=batch_size, precision=precision,
+        example=x[0],
     )  # fmt: skip
     by_input = sampler.counts(list(_with_indices(x, indices)))
     estimation = np.concatenate([counts.estimation for counts in by_input])
