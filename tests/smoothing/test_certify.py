@@ -1,5 +1,7 @@
 """Certificates against a classifier whose radius is known, and against themselves."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -194,3 +196,29 @@ def test_modules_are_evaluated_in_eval_mode_and_put_back() -> None:
     sw.certify(model, torch.zeros(1, 3), noise=sw.Gaussian(1.0), n=10)
     assert model.modes == {False}
     assert (model.training, model.inner.training) == (True, False)
+
+
+@pytest.mark.parametrize(("classes", "most"), [(2, 2_500), (200, 2.2 * 5 * 2 * 200 * 8)])
+def test_memory_holds_what_the_certificates_hold(classes: int, most: float) -> None:
+    """Counts of five votes at each of two stages, 8 bytes each, and what is made of them: bytes per input."""
+
+    class Line(nn.Module):
+        def __init__(self, slope: float) -> None:
+            super().__init__()
+            self.slopes = slope * torch.arange(float(classes))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x[:, :1] * self.slopes
+
+    x = torch.rand(600, 4, generator=torch.Generator().manual_seed(1))
+    members = [Line(1.0), Line(2.0), Line(-1.0)]
+    few: dict[str, object] = {"noise": sw.Gaussian(0.5), "n0": 5, "n": 20}
+    sw.certify_members(members, x[:2], **few)
+    tracemalloc.start()
+    try:
+        made = sw.certify_members(members, x, **few)
+        assert tracemalloc.get_traced_memory()[1] < most * len(x)
+    finally:
+        tracemalloc.stop()
+    assert made["eas"].counts is not None
+    assert made["eas"].counts.shape == (600, 3, classes)

@@ -30,11 +30,11 @@ class Counts:
 
 
 def validate_counts(name: str, counts: ArrayLike | torch.Tensor) -> Ints:
-    """The counts as int64; fractions and negative numbers are refused."""
-    array = counts.cpu().numpy() if isinstance(counts, torch.Tensor) else np.array(counts)
+    """The counts as int64; fractions and negative numbers are refused. Read-only ones are not copied."""
+    array = counts.cpu().numpy() if isinstance(counts, torch.Tensor) else np.asarray(counts)
     if not np.issubdtype(array.dtype, np.integer):
         raise UserError(f"{name} must be whole numbers, such as int64; given: {array.dtype}")
-    array = array.astype(np.int64)
+    array = array.astype(np.int64, copy=array.flags.writeable)
     if (array < 0).any():
         raise UserError(f"{name} must not be negative; given: {int(array.min())}")
     return array
