@@ -22,7 +22,8 @@ COMPILE_SECONDS = 600.0
 """Work for which compiling is tried: it takes up to a minute."""
 GAIN = 1.05
 """How many times as fast another choice must be than the default."""
-_REPEATS = 4
+TRIAL_SECONDS, MOST_BATCHES = 0.3, 200
+"""Where the trial of one choice ends, at the first of both."""
 
 Clock = Callable[[], float]
 
@@ -75,13 +76,17 @@ def _best(seconds: dict[int, float], default: int) -> int:
 
 
 def seconds_per_draw(sampler: Sampler, size: int, clock: Clock) -> float:
-    """The shortest of a few times for a batch of this size, after one that does not count, per row."""
+    """The mean time of batches of this size, after one that does not count, per row.
+
+    Not the shortest time: on a shared machine threads wait for each other, now and then for very long.
+    """
     labeler = sampler.labeler
     batch = torch.randn(size, *sampler.shape, generator=torch.Generator().manual_seed(0)).to(labeler.dtype)
     batch = batch.contiguous(memory_format=labeler.memory_format(sampler.shape))
-    times = []
-    for _ in range(1 + _REPEATS):
-        began = clock()
+    labeler(batch)
+    began, seconds, batches = clock(), 0.0, 0
+    while batches < 2 or (seconds < TRIAL_SECONDS and batches < MOST_BATCHES):
         labeler(batch)
-        times.append(clock() - began)
-    return min(times[1:]) / size
+        batches += 1
+        seconds = clock() - began
+    return seconds / (batches * size)
