@@ -58,6 +58,7 @@ def test_nothing_in_the_run_folder_is_unexpected(finished: Path):
     names = {str(path.relative_to(finished)) for path in finished.rglob("*") if path.is_file()}
     assert names == {
         ".lock",
+        "SHA256SUMS",
         "recipe.yaml",
         "environment.json",
         "training.jsonl",
@@ -70,6 +71,8 @@ def test_nothing_in_the_run_folder_is_unexpected(finished: Path):
 
 def test_the_environment_tells_what_both_stages_ran_with(finished: Path):
     environment = json.loads((finished / "environment.json").read_text())
+    assert [stage.pop("stage") for stage in environment["history"]] == ["train", "certify"]
+    assert environment.pop("history") == list(environment.values())
     assert set(environment) == {"train", "certify"}
     for stage in environment.values():
         assert stage["torch"] == torch.__version__

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from cli_tools import COUNTS, VOTES, Shieldwall, refused, rows, snapshot, timeless
+from cli_tools import COUNTS, VOTES, Shieldwall, refused, rows, snapshot, timeless, unsealed
 
 INPUTS = 4
 
@@ -14,6 +14,7 @@ def certificates(run: Path, vote: str) -> Path:
 
 def cut_back(run: Path, inputs: int) -> None:
     """As after a kill when so many inputs were certified."""
+    unsealed(run)
     for vote in VOTES:
         lines = certificates(run, vote).read_bytes().splitlines(keepends=True)
         certificates(run, vote).write_bytes(b"".join(lines[: inputs + 1]))
@@ -132,6 +133,7 @@ def test_another_seed_draws_other_noise(shieldwall: Shieldwall, run: Path, finis
 def test_a_file_that_was_edited_is_named_and_left_alone(
     vote: str, line: int, content: bytes, shieldwall: Shieldwall, run: Path
 ):
+    unsealed(run)
     lines = certificates(run, vote).read_bytes().splitlines(keepends=True)
     certificates(run, vote).write_bytes(b"".join([*lines[:line], content, *lines[line + 1 :]]))
     before = snapshot(run)
@@ -140,6 +142,7 @@ def test_a_file_that_was_edited_is_named_and_left_alone(
 
 
 def test_a_line_damaged_in_every_file_loses_nothing(shieldwall: Shieldwall, run: Path):
+    unsealed(run)
     for vote in VOTES:
         lines = certificates(run, vote).read_bytes().splitlines(keepends=True)
         certificates(run, vote).write_bytes(b"".join([*lines[:5], b"damage\n", *lines[6:]]))
@@ -149,6 +152,7 @@ def test_a_line_damaged_in_every_file_loses_nothing(shieldwall: Shieldwall, run:
 
 
 def test_files_that_disagree_are_refused(shieldwall: Shieldwall, run: Path):
+    unsealed(run)
     lines = certificates(run, "we").read_bytes().splitlines(keepends=True)
     certificates(run, "we").write_bytes(b"".join([*lines[:3], *lines[4:]]))
     before = snapshot(run)

@@ -129,6 +129,8 @@ def test_every_stage_keeps_its_environment(run: RunFolder):
     run.note_environment("certify", {"torch": "2"})
     run.note_environment("train", {"torch": "3"})
     known = json.loads((run.path / "environment.json").read_text())
+    history = [("train", "1"), ("certify", "2"), ("train", "3")]
+    assert known.pop("history") == [{"stage": stage, "torch": torch} for stage, torch in history]
     assert known == {"train": {"torch": "3"}, "certify": {"torch": "2"}}
 
 

@@ -15,7 +15,7 @@ from shieldwall.recipes import difference
 from shieldwall.results.certificate_file import COLUMNS, HEADER, with_current_names
 from shieldwall.results.certificates import Certificates, Ints
 
-UNSAID = {"data_sha256", "batch_size", "threads"}
+UNSAID = {"data_sha256", "code_sha256", "batch_size", "threads"}
 """Settings that older folders do not have; they are compared only where they exist."""
 
 

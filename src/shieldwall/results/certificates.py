@@ -68,9 +68,9 @@ class Certificates:
 
     def __post_init__(self) -> None:
         if self.n is None and self.counts is not None:
-            object.__setattr__(self, "n", _num_samples(self.counts))
+            object.__setattr__(self, "n", num_samples(self.counts))
         if self.n0 is None and self.selection_counts is not None:
-            object.__setattr__(self, "n0", shared(_num_samples(self.selection_counts).tolist()))
+            object.__setattr__(self, "n0", shared(num_samples(self.selection_counts).tolist()))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -144,7 +144,7 @@ def shared(values: Iterable[_T]) -> _T | None:
     return different.pop() if len(different) == 1 else None
 
 
-def _num_samples(counts: Ints) -> Ints:
+def num_samples(counts: Ints) -> Ints:
     """(M, K) or (M, N, K) -> (M,): members are counted on the same samples."""
     totals = counts.sum(-1)
     return np.asarray(totals if totals.ndim == 1 else totals[:, 0])

@@ -18,11 +18,14 @@ from torch import Tensor
 
 from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import datasets
+from shieldwall.devices import threads
 from shieldwall.ensembles.votes import VoteSet
 from shieldwall.errors import UserError, check_int
 from shieldwall.files import write_atomic
+from shieldwall.models.registry import code_digest
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
+from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_writer import (
     CertificateWriter,
     read_lines,
@@ -33,6 +36,7 @@ from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.shards import Shard, merge_run, remaining, shards_folder
 from shieldwall.runs.trained import QUIET, TrainedRun
+from shieldwall.runs.verify import check_counts_in
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
 
@@ -98,7 +102,7 @@ def certify_run(
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
     is_compiled = bool(stored.get("compiled", False)) if compile is None else compile
-    with _threads(stored.get("threads") if on_cpu else None):
+    with threads(stored.get("threads") if on_cpu else None):
         sampler = trained.sampler(
             plan, chosen, batch_size=stored.get("batch_size") if batch_size is None else batch_size,
             compile=is_compiled,
@@ -108,6 +112,7 @@ def certify_run(
             **plan.settings(), "compiled": is_compiled, "batch_size": sampler.batch_size,
             **({"threads": torch.get_num_threads()} if on_cpu else {}),
             **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": run.weights_digest(),
+            **({"code_sha256": code} if (code := code_digest(run.recipe.model)) else {}),
             **({"tuned": tuned} if tuned else {}),
         }  # fmt: skip
         mine: Sequence[int] = wanted
@@ -119,8 +124,11 @@ def certify_run(
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
             run.lock() if part is None else part.lock(certificates),
+            _sealed(run, folder, settings, is_part=part is not None) as were_sealed,
             CertificateWriter(folder, chosen.reported, settings) as writer,
         ):
+            if not were_sealed:
+                check_counts_in(folder)
             described = {**environment.describe(trained.device), "processes": 1}
             if part is not None:
                 write_atomic(folder / "environment.json", json.dumps(described).encode())
@@ -129,6 +137,7 @@ def certify_run(
                 _say_all_done(console, folder, len(mine))
                 return run
             if part is None:
+                run.seal(f"{to}/settings.yaml")
                 run.note_environment("certify", described)
             source = _until(should_stop, trained, plan.noise, left)
             with closing(sampler.counts(source, wanted.index(left[0]))) as counts:  # type: ignore[type-var]
@@ -163,6 +172,21 @@ def _write(
             show(before + done, note)
 
 
+@contextmanager
+def _sealed(
+    run: RunFolder, certificates: Path, settings: Mapping[str, Any], *, is_part: bool
+) -> Iterator[bool]:
+    """Write digests of all certificates when the verb ends.  -> whether those there agree with theirs"""
+    if is_part:
+        yield False
+        return
+    refuse_other_settings(certificates, settings)
+    were_sealed = run.check_certificates(certificates.name)
+    run.unseal(f"{certificates.name}/")
+    yield were_sealed
+    run.seal(*RUN_FILES, "members", certificates.name)
+
+
 def wanted_inputs(which: Certification, available: int) -> range:
     """The indices of the test inputs to certify."""
     return range(0, available, which.every)[: which.limit]
@@ -180,17 +204,6 @@ def _until(
 def _stored_settings(folder: Path) -> dict[str, Any]:
     path = folder / "settings.yaml"
     return read_settings(path) if path.is_file() else {}
-
-
-@contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Use the folder's first number of threads: rounding depends on it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(before if number is None else number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _say_all_done(console: Console, folder: Path, total: int) -> None:
@@ -211,6 +224,7 @@ def _certify_by_processes(
     )
     wanted = wanted_inputs(which, len(dataset.test))
     with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
+        run.check_certificates(certificates.name)
         workers = [
             subprocess.Popen(
                 [*command, json.dumps({**options, "shard": f"{number + 1}/{jobs}"})],

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from shieldwall.results.checks import SUMS
+
 
 def describe(device: torch.device) -> dict[str, Any]:
     return {
@@ -23,6 +25,7 @@ def describe(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": device_name(device),
         "threads": torch.get_num_threads(),
+        "digests": SUMS,
     }
 
 

@@ -21,8 +21,10 @@ from rich.console import Console
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors
 from shieldwall.recipes import difference
+from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_writer import CertificateWriter, read_lines, read_settings
 from shieldwall.runs.folder import RunFolder, exclusive_lock
+from shieldwall.runs.verify import check_counts_in
 
 _INPUTS, _SHARD = "inputs", "shard"
 """Settings of a shard that the merged certificates do not have."""
@@ -97,6 +99,10 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
                 f"{run.path} has no shards of {to} to merge; make them with `shieldwall certify --shard K/N`"
             )
         settings, total = _common_settings(folders)
+        for folder in folders:
+            check_counts_in(folder)
+        if not run.check_certificates(to):
+            check_counts_in(certificates)
         votes = sorted(file.stem for file in folders[0].glob("*.tsv"))
         lines = {vote: _lines_by_input(folders, vote) for vote in votes}
         wanted = range(0, total * settings["every"], settings["every"])
@@ -108,11 +114,13 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
                 f"shards so far: {', '.join(folder.name for folder in folders)}; "
                 "run the missing and unfinished shards"
             )
+        run.unseal(f"{to}/")
         with CertificateWriter(certificates, votes, settings) as writer:
             for index in remaining(writer.done, wanted, writer.path):
                 writer.append_lines({vote: lines[vote][index] for vote in votes})
         environment = json.loads((folders[0] / "environment.json").read_text())
         run.note_environment("certify", {**environment, "processes": len(folders)})
+        run.seal(*RUN_FILES, "members", to)
         shutil.rmtree(shards_folder(certificates))
     console.print(f"{certificates}: {total} inputs of {len(folders)} shards", soft_wrap=True)
     return run
