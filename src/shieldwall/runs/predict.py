@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from shieldwall.data import datasets
+from shieldwall.data.images import ImageRejected, read_picture
 from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
@@ -100,20 +101,20 @@ def _test_images(test: Split, indices: Sequence[int]) -> Sequence[Tensor]:
 
 
 def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
-    """An image file as (C, H, W) in [0, 1]; its size must be the model's."""
-    from PIL import Image, UnidentifiedImageError
-
+    """An image file as (C, H, W) in [0, 1], multiples of 1/255; its size must be the model's."""
     channels, height, width = shape
     try:
-        with Image.open(path) as image:
-            pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.float32)
+        picture = read_picture(path.read_bytes(), "L" if channels == 1 else "RGB", least=(width, height))
     except FileNotFoundError as error:
         raise UserError(f"{path} is not a readable image: it does not exist") from error
-    except (OSError, UnidentifiedImageError) as error:
-        raise UserError(f"{path} is not a readable image: {error}") from error
-    if pixels.shape[:2] != (height, width):
+    except OSError as error:
+        raise UserError(f"{path} is not a readable image: {error.strerror}") from error
+    except ImageRejected as error:
+        raise UserError(f"{path}: {error}") from error
+    if picture.size != (width, height):
         raise UserError(
-            f"{path} is {pixels.shape[1]}x{pixels.shape[0]} pixels; "
+            f"{path} is {picture.size[0]}x{picture.size[1]} pixels; "
             f"the model takes {width}x{height}: resize it first"
         )
-    return torch.from_numpy(pixels / np.float32(255)).reshape(height, width, channels).permute(2, 0, 1)
+    pixels = np.asarray(picture.image, dtype=np.float32) / np.float32(255)
+    return torch.from_numpy(pixels).reshape(height, width, channels).permute(2, 0, 1)
