@@ -25,6 +25,9 @@ from torch import Tensor
 
 from shieldwall.errors import UserError, check_number, describe
 
+TRAINED_NOISE = "trained_noise"
+"""The attribute of a loaded module that holds the noise it was trained with."""
+
 
 class Noise(ABC):
     """A distribution over perturbations, the same for every input."""
