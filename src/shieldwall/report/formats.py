@@ -217,14 +217,18 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
     row's, with spaces between. `seeds` counts those at each sigma. Fractions are in [0, 1]. `low` and `high`
     end the 95% interval that `interval` names; `deviation` is over seeds, empty for one. `acr` and
     `abstained` are of the whole row, the same in each of its lines. What a log does not say, or the logs of a
-    row do not share, is empty.
+    row do not share, is empty. Where a certification was interrupted, there is a last column more,
+    `inputs_wanted`.
     """
     describe(rows)  # refuses rows that do not stand in one table
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    interrupted = any(row.num_wanted > row.num_inputs for row in rows)
+    writer.writerow([*COLUMNS, *(["inputs_wanted"] if interrupted else [])])
     for row in rows:
-        writer.writerows(map(_csv_text, line) for line in _csv_lines(row, table_radii(rows, radii)))
+        wanted: list[_Cell] = [row.num_wanted] if interrupted else []
+        lines = ([*line, *wanted] for line in _csv_lines(row, table_radii(rows, radii)))
+        writer.writerows(map(_csv_text, line) for line in lines)
     return text.getvalue()
 
 

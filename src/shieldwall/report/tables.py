@@ -99,7 +99,7 @@ def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[C
         ),
         _average_radii(rows, intervals, compare),
         _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in abstained]),
-        _plain(("", "inputs"), [str(row.num_inputs) for row in rows]),
+        _plain(("", "inputs"), [_inputs(row) for row in rows]),
     ]
     return [column for column in columns if any(column.cells)]
 
@@ -127,6 +127,11 @@ def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Colum
         else:
             margins.append("")
     return _ranked(("", "ACR"), cells, margins, compare)
+
+
+def _inputs(row: Row) -> str:
+    done, wanted = row.num_inputs, row.num_wanted
+    return str(done) if done == wanted else f"{done} of {wanted}"
 
 
 def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
@@ -168,6 +173,7 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
         *others, last = differing
         named = f"{', '.join(others)} and {last}" if others else last
         lines.append(f"warning: the rows differ in {named} and cannot be compared")
+    lines.append(_about_interrupted(rows))
     if any(run.max_n is not None for run in certificates):
         lines.append(STOPPED_EARLY)
     lines.append(_about_envelopes([row for row in rows if row.is_envelope]))
@@ -177,6 +183,12 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
     elif averaged:
         lines.append(f"mean {PLUS_MINUS} standard deviation over {_seeds(averaged)}")
     return [line for line in lines if line]
+
+
+def _about_interrupted(rows: Sequence[Row]) -> str:
+    logs = [log for row in rows for log in row.logs if log.num_wanted > len(log.certificates)]
+    parts = (f"{len(log.certificates):,} of {log.num_wanted:,} inputs of {log.run}" for log in logs)
+    return f"interrupted certification: {', '.join(dict.fromkeys(parts))}" if logs else ""
 
 
 def _about_envelopes(rows: Sequence[Row]) -> str:

@@ -24,6 +24,7 @@ from shieldwall.files import write_atomic
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results.certificate_writer import (
+    WANTED,
     CertificateWriter,
     read_lines,
     read_settings,
@@ -105,6 +106,7 @@ def certify_run(
         )  # fmt: skip
         settings = {
             "data": run.recipe.data, "data_sha256": trained.dataset.test.digest(), "every": which.every,
+            WANTED: len(wanted),
             **plan.settings(), "compiled": is_compiled, "batch_size": sampler.batch_size,
             **({"threads": torch.get_num_threads()} if on_cpu else {}),
             **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": run.weights_digest(),
@@ -115,7 +117,7 @@ def certify_run(
             refuse_other_settings(certificates, settings)
             already = read_lines(certificates, chosen.reported)
             mine = [index for index in part.part(wanted) if index not in already]
-            settings = part.settings(settings, wanted)
+            settings = part.settings(settings)
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
             run.lock() if part is None else part.lock(certificates),

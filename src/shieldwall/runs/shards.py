@@ -21,11 +21,11 @@ from rich.console import Console
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors
 from shieldwall.recipes import difference
-from shieldwall.results.certificate_writer import CertificateWriter, read_lines, read_settings
+from shieldwall.results.certificate_writer import WANTED, CertificateWriter, read_lines, read_settings
 from shieldwall.runs.folder import RunFolder, exclusive_lock
 
-_INPUTS, _SHARD = "inputs", "shard"
-"""Settings of a shard that the merged certificates do not have."""
+_SHARD = "shard"
+"""The setting of a shard that the merged certificates do not have."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Shard:
     def folder(self, certificates: Path) -> Path:
         return shards_folder(certificates) / f"{self.number}-of-{self.count}"
 
-    def settings(self, settings: Mapping[str, Any], inputs: Sequence[int]) -> dict[str, Any]:
-        """The settings of the shard, with the number of all inputs."""
-        return {**settings, _INPUTS: len(inputs), _SHARD: str(self)}
+    def settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of the shard; the number of inputs is that of all shards."""
+        return {**settings, _SHARD: str(self)}
 
     @contextmanager
     def lock(self, certificates: Path) -> Iterator[None]:
@@ -96,7 +96,8 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
             raise UserError(
                 f"{run.path} has no shards of {to} to merge; make them with `shieldwall certify --shard K/N`"
             )
-        settings, total = _common_settings(folders)
+        settings = _common_settings(folders)
+        total = int(settings[WANTED])
         votes = sorted(file.stem for file in folders[0].glob("*.tsv"))
         lines = {vote: _lines_by_input(folders, vote) for vote in votes}
         wanted = range(0, total * settings["every"], settings["every"])
@@ -126,8 +127,8 @@ def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Seque
     return wanted[common:]
 
 
-def _common_settings(folders: Sequence[Path]) -> tuple[dict[str, Any], int]:
-    """The settings that all shards share, and the number of all inputs."""
+def _common_settings(folders: Sequence[Path]) -> dict[str, Any]:
+    """The settings that all shards share."""
     first = read_settings(folders[0] / "settings.yaml")
     for folder in folders[1:]:
         other = read_settings(folder / "settings.yaml")
@@ -136,7 +137,7 @@ def _common_settings(folders: Sequence[Path]) -> tuple[dict[str, Any], int]:
                 f"{folders[0]} and {folder.name} were certified with other settings ({different}); "
                 "delete the one that is wrong"
             )
-    return {key: value for key, value in first.items() if key not in (_INPUTS, _SHARD)}, int(first[_INPUTS])
+    return {key: value for key, value in first.items() if key != _SHARD}
 
 
 def _lines_by_input(folders: Sequence[Path], vote: str) -> dict[int, bytes]:
