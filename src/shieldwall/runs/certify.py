@@ -18,6 +18,7 @@ from torch import Tensor
 
 from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import datasets
+from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import VoteSet
 from shieldwall.errors import UserError, check_int
 from shieldwall.files import write_atomic
@@ -124,9 +125,11 @@ def certify_run(
             CertificateWriter(folder, chosen.reported, settings) as writer,
         ):
             described = {**environment.describe(trained.device), "processes": 1}
+            left = remaining(writer.done, mine, folder)
+            if writer.done and left:
+                _say_if_changed(console, run, folder, described)
             if part is not None:
                 write_atomic(folder / "environment.json", json.dumps(described).encode())
-            left = remaining(writer.done, mine, folder)
             if not left:
                 _say_all_done(console, folder, len(mine))
                 return run
@@ -195,6 +198,13 @@ def _threads(number: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _say_if_changed(console: Console, run: RunFolder, folder: Path, now: Mapping[str, Any]) -> None:
+    """Print a note where a folder's certificates so far are of another device or torch."""
+    of_shard = folder / "environment.json"
+    file, stage = (of_shard, None) if of_shard.is_file() else (run.path / of_shard.name, "certify")
+    environment.say_if_changed(console, "this certification", file, stage, now)
+
+
 def _say_all_done(console: Console, folder: Path, total: int) -> None:
     message = f"{folder}: all {total} inputs are certified already"
     console.print(message, highlight=False, markup=False, soft_wrap=True)
@@ -212,6 +222,9 @@ def _certify_by_processes(
         run.recipe.data, None if options["data_dir"] is None else Path(options["data_dir"])
     )
     wanted = wanted_inputs(which, len(dataset.test))
+    now = environment.describe(resolve_device(options["device"]))
+    if 0 < _done_inputs(certificates) < len(wanted):
+        _say_if_changed(console, run, Shard(1, jobs).folder(certificates), now)
     with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
         workers = [
             subprocess.Popen(

@@ -76,7 +76,11 @@ def train_run(
                 run.note_start(start)
             elif isinstance(objective, DRT):
                 console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
-            run.note_environment("train", {**environment.describe(where), "processes": world.size})
+            described = {**environment.describe(where), "processes": world.size}
+            if run.checkpoint.is_file():
+                file = run.path / "environment.json"
+                environment.say_if_changed(console, "this training", file, "train", described)
+            run.note_environment("train", described)
             with _curves(run, tensorboard) as write:
                 records = _logged(training, run, len(images), console, write)
                 run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
