@@ -62,8 +62,9 @@ def test_the_python_of_a_page_runs(
     exec(compile(program(page), str(page), "exec"), names)
     if page.stem == "own-model":
         header, *rows = Path("mine.tsv").read_text().splitlines()
-        assert header == "idx\tlabel\tpredict\tradius\tcorrect"
+        assert header == "idx\tlabel\tpredict\tradius\tcorrect\tbound"
         assert len(rows) == 4
+        assert all(row.endswith("\tsequential(10000)") for row in rows)
     if page.stem == "own-training":
         assert names["records"][-1]["loss"] < names["records"][0]["loss"]
         assert Path("ensemble.pt").is_file()

@@ -47,6 +47,11 @@ class Row:
         return max(log.num_wanted for log in self.logs)
 
     @property
+    def stopped_early(self) -> bool:
+        """Whether sampling could stop early: the ACR is then a lower bound."""
+        return any(certificates.stopped_early for certificates in self.certificates)
+
+    @property
     def vote(self) -> str:
         return self.logs[0].vote
 
