@@ -44,8 +44,8 @@ def predict_run(
     n: int = 1_000,
     alpha: float = 0.001,
     seed: int | None = None,
-    precision: str = "float32",
-    exact_noise: bool = False,
+    precision: str | None = None,
+    exact_noise: bool | None = None,
     data_dir: Path | None = None,
     device: str | None = None,
 ) -> list[Answer]:
@@ -54,8 +54,8 @@ def predict_run(
     Args:
         n: noise samples for each image.
         alpha: the probability that an answer is not the smoothed classifier's, for each image.
-        seed: of the noise; by default the recipe's.
-        precision, exact_noise: as for the certificates that the answers rely on.
+        seed: of the noise; by default a fresh secret one.
+        precision, exact_noise: as for the certificates that the answers rely on; by default the recipe's.
     """
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
@@ -70,11 +70,13 @@ def predict_run(
         classes = dataset.classes
         truths += [classes[int(dataset.test.labels[index])] for index in indices]
     sources = [*map(str, images), *(f"test input {index}" for index in indices)]
+    certified = run.recipe.certification
+    exact = certified.exact_noise if exact_noise is None else exact_noise
+    precision = certified.precision if precision is None else precision
     classifier = classifier_of(vote, trained_members(run, len(classes), shape, chosen_device))
     predictions = predict(
-        classifier, torch.stack(inputs), noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha,
-        seed=run.recipe.seed if seed is None else seed, indices=[*range(len(images)), *indices],
-        precision=precision, device=chosen_device,
+        classifier, torch.stack(inputs), noise=noise_of(run.recipe, exact=exact), n=n, alpha=alpha, seed=seed,
+        indices=[*range(len(images)), *indices], precision=precision, device=chosen_device,
     )  # fmt: skip
     return [_answer(predictions, k, sources[k], truths[k], classes) for k in range(len(sources))]
 

@@ -6,6 +6,7 @@ every point closer to the input than the radius; or the certificate abstains.
 """
 
 import math
+import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -175,7 +176,7 @@ def predict(
     noise: Noise,
     n: int = 1_000,
     alpha: float = 0.001,
-    seed: int = 0,
+    seed: int | None = None,
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
     precision: str = "float32",
@@ -185,8 +186,9 @@ def predict(
     """The smoothed classifier's label at x (M, ...), or ABSTAIN.
 
     The label differs from that of the exact smoothed classifier with probability at most alpha. It is
-    returned only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The other
-    arguments are those of `certify`.
+    returned only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The default
+    seed is a fresh secret one; give a seed to get the same answer again. The other arguments are those of
+    `certify`.
     """
     binomial.check_alpha(alpha)
     check_int("n", n)
@@ -194,6 +196,7 @@ def predict(
         raise UserError(f"n, the number of samples, must be at least 1; given: {n}")
     check_inputs(x, noise, value_range)
     _warn_of_other_noise([classifier], noise)
+    seed = secrets.randbits(63) if seed is None else seed
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
         device=infer_device([classifier], x, device), batch_size=batch_size, precision=precision,
