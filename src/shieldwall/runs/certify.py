@@ -92,7 +92,9 @@ def certify_run(
     certificates = run.path / to
     folder = certificates if part is None else part.folder(certificates)
     stored = _stored_settings(folder) or _stored_settings(certificates)
+    weights = run.weights_digest() if run.is_trained() else ""
     trained = TrainedRun.open(run, data_dir=None if data_dir is None else Path(data_dir), device=device)
+    run.check_weights(weights, "run the same command again")
     chosen = trained.votes(votes or None)
     tuned = run.tuned_weights()
     plan = trained.plan(which, seed)
@@ -110,7 +112,7 @@ def certify_run(
             WANTED: len(wanted),
             **plan.settings(), "compiled": is_compiled, "batch_size": sampler.batch_size,
             **({"threads": torch.get_num_threads()} if on_cpu else {}),
-            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": run.weights_digest(),
+            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": weights,
             **({"tuned": tuned} if tuned else {}),
         }  # fmt: skip
         mine: Sequence[int] = wanted
@@ -121,7 +123,7 @@ def certify_run(
             settings = part.settings(settings)
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
-            run.lock() if part is None else part.lock(certificates),
+            run.lock() if part is None else part.lock(certificates) as check_lock,
             CertificateWriter(folder, chosen.reported, settings) as writer,
         ):
             described = {**environment.describe(trained.device), "processes": 1}
@@ -137,7 +139,9 @@ def certify_run(
                 run.note_environment("certify", described)
             source = _until(should_stop, trained, plan.noise, left)
             with closing(sampler.counts(source, wanted.index(left[0]))) as counts:  # type: ignore[type-var]
-                _write(counts, writer, plan, chosen, trained.dataset.test.labels, len(mine), console)
+                labels = trained.dataset.test.labels
+                _write(counts, writer, plan, chosen, labels, len(mine), console, check_lock)
+            run.check_weights(weights, f"put those back that {folder} was made with, or delete {folder}")
     return run
 
 
@@ -149,6 +153,7 @@ def _write(
     labels: Tensor,
     total: int,
     console: Console,
+    check_lock: Callable[[], None],
 ) -> None:
     """Certificates from counts, into the folder as they come, with progress on the console."""
     began = last = time.perf_counter()
@@ -159,6 +164,7 @@ def _write(
         for done, counts in enumerate(all_counts, start=1):
             certificates = plan.certificates(counts, votes)
             now = time.perf_counter()
+            check_lock()
             writer.append(counts.index, int(labels[counts.index]), certificates, now - last)
             last = now
             draws += int(counts.estimation[0].sum())

@@ -10,7 +10,7 @@ process. So merged certificates are the same bytes as those of one process, exce
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,13 +73,13 @@ class Shard:
         return {**settings, _SHARD: str(self)}
 
     @contextmanager
-    def lock(self, certificates: Path) -> Iterator[None]:
-        """Keep other processes off this shard; other shards can be certified at the same time."""
+    def lock(self, certificates: Path) -> Iterator[Callable[[], None]]:
+        """Keep other processes off this shard, as a run's lock does, while other shards are certified."""
         folder = self.folder(certificates)
         with disk_errors(folder):
             folder.parent.mkdir(exist_ok=True)
-        with exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder):
-            yield
+        with exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder) as check:
+            yield check
 
 
 def shards_folder(certificates: Path) -> Path:
