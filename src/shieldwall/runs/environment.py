@@ -45,11 +45,13 @@ def say_if_changed(
     try:
         before = json.loads(file.read_text())
         before = before if stage is None else before[stage]
-        began, goes_on = (_that_rounds(facts) for facts in (before, now))
+        began, continued = (_that_rounds(facts) for facts in (before, now))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return  # nothing is recorded, or nothing that can be read
-    if began != goes_on:
-        text = f"note: {what} began with {began} and goes on with {goes_on}: results may differ in rounding"
+    if began != continued:
+        text = (
+            f"note: {what} began with {began} and continues with {continued}: results may differ in rounding"
+        )
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
