@@ -38,14 +38,14 @@ def test_predict_refuses_an_image_of_another_size(shieldwall: Shieldwall, run: P
 
 def test_predict_refuses_a_file_that_is_no_image(shieldwall: Shieldwall, run: Path):
     Path("text.png").write_text("no image")
-    refused(shieldwall("predict", run, "text.png"), "text.png is not a readable image")
+    refused(shieldwall("predict", run, "text.png"), "text.png: this is not an image that can be read")
 
 
 def test_predict_refuses_half_an_image(shieldwall: Shieldwall, run: Path):
     pixels = np.random.default_rng(0).integers(256, size=(8, 8), dtype=np.uint8)
     Image.fromarray(pixels).save("whole.png")
     Path("half.png").write_bytes(Path("whole.png").read_bytes()[:-40])
-    refused(shieldwall("predict", run, "half.png"), "half.png is not a readable image")
+    refused(shieldwall("predict", run, "half.png"), "half.png: the image is damaged")
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
     [
         ("two-sided", {"bound": "two-sided"}),
         ("linf", {"norm": "linf"}),
-        ("bfloat16", {"precision": "bfloat16"}),
+        ("bfloat16", {"precision": "bfloat16", "inputs": 10}),
         ("exact", {"noise": "exact-gaussian(0.25)"}),
         ("radii-linf", {"radii": [0.03, 0.06], "norm": "linf", "n": 1_000}),
     ],

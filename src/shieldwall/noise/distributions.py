@@ -28,6 +28,8 @@ from shieldwall.errors import UserError, check_number, describe
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+TRAINED_NOISE = "trained_noise"
+"""The attribute of a loaded module that holds the noise it was trained with."""
 
 
 class Noise(ABC):

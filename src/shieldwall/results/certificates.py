@@ -117,6 +117,11 @@ class Certificates:
         return split_call(self.bound)[0] or None
 
     @property
+    def stopped_early(self) -> bool:
+        """Whether sampling could stop early, so that the mean of the radii is only a lower bound."""
+        return (self.bound_kind or "").endswith("sequential")
+
+    @property
     def fixed_n(self) -> int | None:
         """The samples behind each bound, if all inputs have the same number."""
         return None if self.n is None else shared(self.n.tolist())

@@ -21,6 +21,7 @@ from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
 from shieldwall.results.certificate_file import parse, with_current_names
+from shieldwall.results.certificate_writer import WANTED
 from shieldwall.results.certificates import Certificates
 from shieldwall.results.checks import SUMS, Sums, check_votes
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
@@ -137,6 +138,12 @@ class Log:
     @property
     def is_member(self) -> bool:
         return is_member(self.vote)
+
+    @property
+    def num_wanted(self) -> int:
+        """How many inputs were to be certified: more than there are where certification was interrupted."""
+        wanted = self.record.settings.get(WANTED) if self.record else None
+        return max(len(self.certificates), wanted if isinstance(wanted, int) else 0)
 
 
 def read_logs(paths: Iterable[str | Path]) -> list[Log]:

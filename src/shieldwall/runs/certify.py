@@ -18,7 +18,7 @@ from torch import Tensor
 
 from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import datasets
-from shieldwall.devices import threads
+from shieldwall.devices import resolve_device, threads
 from shieldwall.ensembles.votes import VoteSet
 from shieldwall.errors import UserError, check_int
 from shieldwall.files import write_atomic
@@ -27,6 +27,7 @@ from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_writer import (
+    WANTED,
     CertificateWriter,
     read_lines,
     read_settings,
@@ -94,7 +95,9 @@ def certify_run(
     certificates = run.path / to
     folder = certificates if part is None else part.folder(certificates)
     stored = _stored_settings(folder) or _stored_settings(certificates)
+    weights = run.weights_digest() if run.is_trained() else ""
     trained = TrainedRun.open(run, data_dir=None if data_dir is None else Path(data_dir), device=device)
+    run.check_weights(weights, "run the same command again")
     chosen = trained.votes(votes or None)
     tuned = run.tuned_weights()
     plan = trained.plan(which, seed)
@@ -109,9 +112,10 @@ def certify_run(
         )  # fmt: skip
         settings = {
             "data": run.recipe.data, "data_sha256": trained.dataset.test.digest(), "every": which.every,
+            WANTED: len(wanted),
             **plan.settings(), "compiled": is_compiled, "batch_size": sampler.batch_size,
             **({"threads": torch.get_num_threads()} if on_cpu else {}),
-            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": run.weights_digest(),
+            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": weights,
             **({"code_sha256": code} if (code := code_digest(run.recipe.model)) else {}),
             **({"tuned": tuned} if tuned else {}),
         }  # fmt: skip
@@ -120,28 +124,33 @@ def certify_run(
             refuse_other_settings(certificates, settings)
             already = read_lines(certificates, chosen.reported)
             mine = [index for index in part.part(wanted) if index not in already]
-            settings = part.settings(settings, wanted)
+            settings = part.settings(settings)
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
-            run.lock() if part is None else part.lock(certificates),
+            run.lock() if part is None else part.lock(certificates) as check_lock,
             _sealed(run, folder, settings, is_part=part is not None) as were_sealed,
             CertificateWriter(folder, chosen.reported, settings) as writer,
         ):
+            if part is None:
+                run.seal(f"{to}/settings.yaml")
             if not were_sealed:
                 check_counts_in(folder)
             described = {**environment.describe(trained.device), "processes": 1}
+            left = remaining(writer.done, mine, folder)
+            if writer.done and left:
+                _say_if_changed(console, run, folder, described)
             if part is not None:
                 write_atomic(folder / "environment.json", json.dumps(described).encode())
-            left = remaining(writer.done, mine, folder)
             if not left:
                 _say_all_done(console, folder, len(mine))
                 return run
             if part is None:
-                run.seal(f"{to}/settings.yaml")
                 run.note_environment("certify", described)
             source = _until(should_stop, trained, plan.noise, left)
             with closing(sampler.counts(source, wanted.index(left[0]))) as counts:  # type: ignore[type-var]
-                _write(counts, writer, plan, chosen, trained.dataset.test.labels, len(mine), console)
+                labels = trained.dataset.test.labels
+                _write(counts, writer, plan, chosen, labels, len(mine), console, check_lock)
+            run.check_weights(weights, f"put those back that {folder} was made with, or delete {folder}")
     return run
 
 
@@ -153,6 +162,7 @@ def _write(
     labels: Tensor,
     total: int,
     console: Console,
+    check_lock: Callable[[], None],
 ) -> None:
     """Certificates from counts, into the folder as they come, with progress on the console."""
     began = last = time.perf_counter()
@@ -163,6 +173,7 @@ def _write(
         for done, counts in enumerate(all_counts, start=1):
             certificates = plan.certificates(counts, votes)
             now = time.perf_counter()
+            check_lock()
             writer.append(counts.index, int(labels[counts.index]), certificates, now - last)
             last = now
             draws += int(counts.estimation[0].sum())
@@ -206,6 +217,13 @@ def _stored_settings(folder: Path) -> dict[str, Any]:
     return read_settings(path) if path.is_file() else {}
 
 
+def _say_if_changed(console: Console, run: RunFolder, folder: Path, now: Mapping[str, Any]) -> None:
+    """Print a note where a folder's certificates so far are of another device or torch."""
+    of_shard = folder / "environment.json"
+    file, stage = (of_shard, None) if of_shard.is_file() else (run.path / of_shard.name, "certify")
+    environment.say_if_changed(console, "this certification", file, stage, now)
+
+
 def _say_all_done(console: Console, folder: Path, total: int) -> None:
     message = f"{folder}: all {total} inputs are certified already"
     console.print(message, highlight=False, markup=False, soft_wrap=True)
@@ -223,6 +241,9 @@ def _certify_by_processes(
         run.recipe.data, None if options["data_dir"] is None else Path(options["data_dir"])
     )
     wanted = wanted_inputs(which, len(dataset.test))
+    now = environment.describe(resolve_device(options["device"]))
+    if 0 < _done_inputs(certificates) < len(wanted):
+        _say_if_changed(console, run, Shard(1, jobs).folder(certificates), now)
     with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
         run.check_certificates(certificates.name)
         workers = [

@@ -11,7 +11,7 @@ SHA256SUMS                    digests of these files, written when a verb ends (
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +27,8 @@ from shieldwall.recipes import Recipe, difference, from_file
 from shieldwall.results.archive import is_archive
 from shieldwall.results.checks import SUMS, Sums, sha256
 
+LOCK = ".lock"
+
 
 class RunFolder:
     """An existing run folder; `create` makes one, or opens one of the same recipe."""
@@ -41,25 +43,31 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path | str, recipe: Recipe) -> "RunFolder":
         path = Path(path)
-        if (path / "recipe.yaml").is_file():
-            run = cls(path)
-            if other := difference(asdict(run.recipe), asdict(recipe)):
-                raise UserError(
-                    f"{path} holds a run of another recipe ({other}); choose another folder with --out"
-                )
-            return run
-        if path.exists() and not (path.is_dir() and _is_fresh(path)):
-            raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
-        with disk_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
-        write_atomic(path / "recipe.yaml", recipe.to_yaml().encode())
-        return cls(path)
+        file = path / "recipe.yaml"
+        if not file.is_file():
+            fresh = not path.exists() or (path.is_dir() and _is_fresh(path))
+            if not fresh and not file.is_file():  # another process may have made the run since
+                raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
+            with disk_errors(path):
+                path.mkdir(parents=True, exist_ok=True)
+            with exclusive_lock(path / LOCK, path):
+                if not file.is_file():
+                    write_atomic(file, recipe.to_yaml().encode())
+        run = cls(path)
+        if other := difference(asdict(run.recipe), asdict(recipe)):
+            raise UserError(
+                f"{path} holds a run of another recipe ({other}); choose another folder with --out"
+            )
+        return run
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes out; the lock ends with this process, even if it is killed."""
-        with exclusive_lock(self.path / ".lock", self.path):
-            yield
+    def lock(self) -> Iterator[Callable[[], None]]:
+        """Keep other processes out; the lock ends with this process, even if it is killed.
+
+        Yields a function that raises an error if the lock is lost.
+        """
+        with exclusive_lock(self.path / LOCK, self.path) as check:
+            yield check
 
     @property
     def checkpoint(self) -> Path:
@@ -105,15 +113,9 @@ class RunFolder:
         self._write_sums({**{name: sha256(path.read_bytes()) for name, path in new.items()}, **known})
 
     def unseal(self, *names: str) -> None:
-        """Take away the digests of files that will change; `folder/` names all certificates in it."""
+        """Take away the digests of files that will change; `folder/` names all files in it."""
         known = Sums.read(self.path).by_name
-        changing = {
-            name
-            for name in known
-            if name.startswith(names)
-            and (not name.endswith("/settings.yaml") or not (self.path / name).exists())
-        }
-        kept = {name: digest for name, digest in known.items() if name not in changing}
+        kept = {name: digest for name, digest in known.items() if not name.startswith(names)}
         if kept != known:
             self._write_sums(kept)
 
@@ -135,6 +137,11 @@ class RunFolder:
 
     def _name_of(self, path: Path) -> str:
         return path.relative_to(self.path).as_posix()
+
+    def check_weights(self, digest: str, advice: str) -> None:
+        """Refuse other weights than those of this digest."""
+        if self.weights_digest() != digest:
+            raise UserError(f"{self.path / 'members'}: the weights were changed by another process; {advice}")
 
     def note_start(self, start: "RunFolder") -> None:
         """Record the recipes of the members that training starts from: their folder may move or change."""
@@ -190,18 +197,40 @@ class RunFolder:
 
 
 @contextmanager
-def exclusive_lock(file: Path, folder: Path) -> Iterator[None]:
-    """Keep other processes off a folder, by a lock on this file."""
+def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
+    """Keep other processes off a folder, by a lock on this file.
+
+    Yields a function that raises an error once the file is not the one that was locked: if someone deletes
+    it, another process can lock a new one.
+    """
     lock = FileLock(file)
     with disk_errors(folder):
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
             raise UserError(f"another process is working on {folder}; wait for it to end") from error
+
+    def check() -> None:
+        if locked is None or _inode(file) != locked:
+            raise UserError(
+                f"the lock file {file} was deleted, so another process may be working on {folder} too; "
+                "make sure that none is, and run the same command again"
+            )
+
     try:
-        yield
+        locked = _inode(file)
+        yield check
+        check()
     finally:
         lock.release()
+
+
+def _inode(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _no_run(path: Path) -> UserError:
@@ -212,5 +241,5 @@ def _no_run(path: Path) -> UserError:
 
 
 def _is_fresh(folder: Path) -> bool:
-    """Whether a folder is empty, or holds only a partly written recipe after a kill."""
-    return all(item.name == ".recipe.yaml.part" for item in folder.iterdir())
+    """Whether a folder is empty, or holds only a lock and a partly written recipe after a kill."""
+    return all(item.name in (LOCK, ".recipe.yaml.part") for item in folder.iterdir())

@@ -67,7 +67,7 @@ def train_run(
                 training()
             return RunFolder(path)
         run = RunFolder.create(path, recipe)
-        with run.lock():
+        with run.lock() as check_lock:
             if world.broadcast(run.is_trained()):
                 console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
                 if tensorboard:
@@ -80,10 +80,13 @@ def train_run(
             elif isinstance(objective, DRT):
                 console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
             described = {**environment.describe(where), "processes": world.size}
+            if run.checkpoint.is_file():
+                file = run.path / "environment.json"
+                environment.say_if_changed(console, "this training", file, "train", described)
             run.note_environment("train", {**described, **({"code_sha256": code} if code else {})})
             run.seal("recipe.yaml", "start.yaml")
             with _curves(run, tensorboard) as write:
-                records = _logged(training, run, len(images), console, write)
+                records = _logged(training, run, len(images), console, write, check_lock)
                 run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
                 write(records)
             run.save_members(members)
@@ -148,7 +151,12 @@ def _write_curves(run: RunFolder) -> None:
 
 
 def _logged(
-    training: Callable[..., list[Record]], run: RunFolder, images: int, console: Console, write: Write
+    training: Callable[..., list[Record]],
+    run: RunFolder,
+    images: int,
+    console: Console,
+    write: Write,
+    check_lock: Callable[[], None],
 ) -> list[Record]:
     """Train with a checkpoint and a log in the run folder, and progress on the console."""
     title = f"training {run.recipe.members} members"
@@ -165,6 +173,8 @@ def _logged(
         def on_batch(seen: int) -> None:
             if seen % images:  # the last batch of an epoch is shown with its loss
                 show(seen, note)
+            else:
+                check_lock()
 
         return training(checkpoint=run.checkpoint, on_epoch=on_epoch, on_batch=on_batch)
 

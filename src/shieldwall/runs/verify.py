@@ -19,8 +19,8 @@ from shieldwall.files import check_seal
 from shieldwall.recipes import Certification
 from shieldwall.results.archive import is_archive
 from shieldwall.results.certificate_file import parse
-from shieldwall.results.certificate_writer import read_settings
-from shieldwall.results.certificates import Certificates, Ints, num_samples
+from shieldwall.results.certificate_writer import WANTED, read_settings
+from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.results.checks import SUMS, Sums, check_votes, sha256
 from shieldwall.results.record import RunRecord, read_runs
 from shieldwall.smoothing.certificates import certificates_from_counts
@@ -92,17 +92,23 @@ def _verify(path: Path) -> Verification:
         if is_folder:
             _check_members(path, record.settings)
     inputs, votes = sum(map(len, tables)), len(tables)
-    shown = f"{len(tables)} votes of {max(map(len, tables))} inputs" if tables else "not certified yet"
+    shown = ", ".join(map(_shown, records)) or "not certified yet"
     if any(table.counts is None for table in tables):
         return Verification(str(path), UNVERIFIED, "it has no counts to check", inputs, votes)
     if not sums.by_name:
-        detail = f"made without {SUMS}; {shown} are what their counts give"
+        detail = f"made without {SUMS}; {shown}, as their counts give"
         return Verification(str(path), UNVERIFIED, detail, inputs, votes)
     open_files = _without_digest(path, sums) if is_folder else []
     if open_files:
         detail = f"{shown}, right by their counts; no digest yet of {', '.join(open_files)}"
         return Verification(str(path), INTERRUPTED, detail, inputs, votes)
     return Verification(str(path), VERIFIED, f"{shown}, {len(sums.by_name)} digests", inputs, votes)
+
+
+def _shown(record: RunRecord) -> str:
+    done, wanted = max(map(len, record.certificates.values())), record.settings.get(WANTED)
+    inputs = f"{done} of {wanted}" if isinstance(wanted, int) and wanted > done else f"{done}"
+    return f"{inputs} inputs, {len(record.certificates)} votes"
 
 
 def check_counts_in(folder: Path) -> None:
@@ -124,9 +130,6 @@ def check_counts(certificates: Mapping[str, Certificates], settings: Mapping[str
         file = f"{where}: {vote}.tsv"
         if table.counts is None or table.selection_counts is None or table.alpha is None:
             raise UserError(f"{file} has no counts, or several alphas, so its certificates cannot be checked")
-        _refuse_rows(file, table, num_samples(table.counts) != table.n, "its counts do not sum to n")
-        selected = num_samples(table.selection_counts)
-        _refuse_rows(file, table, selected != table.n0, "its first counts do not sum to n0")
         from_counts = eas_from_counts if table.counts.ndim == 3 else certificates_from_counts
         again = from_counts(
             table.selection_counts, table.counts, table.noise or "", table.alpha, bound=table.bound or "",
@@ -249,7 +252,7 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
                 different = max(different, int(np.abs(ours - theirs).max()))
                 if alike or _p_value(ours, theirs) < _CHANCE:
                     raise UserError(
-                        f"{folder}: {vote}.tsv, input {index}: drawn again, the counts are {theirs.tolist()}, "
+                        f"{folder}: {vote}.tsv, input {index}: drawn again, they are {theirs.tolist()}, "
                         f"not {ours.tolist()}"
                     )
     said = "equal counts"
