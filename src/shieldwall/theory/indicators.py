@@ -1,16 +1,13 @@
-"""The robustness indicator of each vote at one input, and the radii that follow from it.
+"""The robustness indicator (ERI) of each vote at one input, and the radii that follow from it.
 
-    sufficient: the vote is robust up to  2m / (a + sqrt(a^2 + 4 beta m)),   m = margin, a = slope
-    necessary:  and not beyond            2m / (a + sqrt(a^2 - 4 beta m)),   if that is real
-
-for the soft-smoothed members, with beta = 2 / sigma^2 as in the paper, or 0.484 / sigma^2, the least valid
-one (`smoothness.sharp_smoothness_bound`). Members without smoothing have no known beta, so they have an
-indicator and no radii.
+The radii are those of `theory.conditions` for the soft-smoothed members. These are beta-smooth with
+beta = 2 / sigma^2 (the paper's), or 0.484 / sigma^2, the least valid one
+(`smoothness.sharp_smoothness_bound`). No beta is known for members without smoothing: they have no radii.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -31,7 +28,7 @@ from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_boun
 
 @dataclass(frozen=True)
 class VoteIndicator:
-    """A vote against the rival class with its largest ERI; NaN and -1 where the theory has no number."""
+    """A vote against the rival class with its largest ERI; NaN, or -1, where the theory has no number."""
 
     rival: int = -1
     margin: float = math.nan
@@ -52,42 +49,32 @@ class VoteIndicator:
 
 def plain_indicators(plain: FirstOrder, r: float) -> dict[str, VoteIndicator]:
     """Every member, WE and MME at the one input of `first_order`; MME has an ERI of two members only."""
-    members = len(plain.margins)
-    names = default_vote_names(members)
-    indicators = {
-        name: _strongest_rival(
-            weighted_conditions(plain.margins, plain.gradients, weights, beta=0.0), plain.rivals, r
-        )
-        for name, weights in zip(names, _weights(members), strict=False)
-    }
-    if members != 2:
-        return {**indicators, names[-1]: VoteIndicator()}
-    conditions = max_margin_conditions(plain.margins, plain.gradients, beta=0.0)
-    return {**indicators, names[-1]: _strongest_rival(conditions, plain.rivals, r)}
+    members, of_run = len(plain.margins), (plain.margins, plain.gradients)
+    conditions = [weighted_conditions(*of_run, weights, beta=0.0) for weights in _weights(members)]
+    indicators = [_strongest_rival(of_vote, plain.rivals, r) for of_vote in conditions]
+    mme = VoteIndicator()
+    if members == 2:
+        mme = _strongest_rival(max_margin_conditions(*of_run, beta=0.0), plain.rivals, r)
+    return dict(zip(default_vote_names(members), [*indicators, mme], strict=True))
 
 
 def soft_indicators(soft: FirstOrder, r: float, sigma: float) -> dict[str, VoteIndicator]:
     """The same at the one input of `smoothed_first_order`, with radii and standard errors."""
     betas = smoothness_bound(sigma), sharp_smoothness_bound(sigma)
     members = soft.margins.shape[1]
-    names = default_vote_names(members)
-    indicators = {
-        name: _estimated(partial(weighted_estimate, weights=weights), soft, r, betas)
-        for name, weights in zip(names, _weights(members), strict=False)
-    }
-    mme = names[-1]
+    estimators = [partial(weighted_estimate, weights=weights) for weights in _weights(members)]
+    indicators = [_estimated(estimator, soft, r, betas) for estimator in estimators]
     if members == 2:
-        return {**indicators, mme: _estimated(max_margin_estimate, soft, r, betas)}
-    printed = max_margin_radius_estimate(soft.margins, soft.gradients, beta=betas[0])
-    sharp = jackknife(partial(max_margin_radius_estimate, beta=betas[1]), soft.margins, soft.gradients)
-    return {
-        **indicators,
-        mme: VoteIndicator(
+        mme = _estimated(max_margin_estimate, soft, r, betas)
+    else:
+        printed = max_margin_radius_estimate(soft.margins, soft.gradients, beta=betas[0])
+        sharp = jackknife(partial(max_margin_radius_estimate, beta=betas[1]), soft.margins, soft.gradients)
+        mme = VoteIndicator(
             certified_radius=float(printed[0]),
             certified_radius_sharp=float(sharp.value[0]),
             certified_radius_error=float(sharp.error[0]),
-        ),
-    }
+        )
+    return dict(zip(default_vote_names(members), [*indicators, mme], strict=True))
 
 
 def _estimated(
@@ -101,14 +88,14 @@ def _estimated(
         return np.array([left_out.eri(r)[0, strongest], left_out.certified_radius()[0]])
 
     eri_error, radius_error = jackknife(eri_and_radius, soft.margins, soft.gradients).error
-    indicator = _strongest_rival(sharp, soft.rivals, r)
-    return VoteIndicator(
-        indicator.rival, indicator.margin, indicator.slope, indicator.eri, float(eri_error),
+    return replace(
+        _strongest_rival(sharp, soft.rivals, r),
+        eri_error=float(eri_error),
         certified_radius=float(printed.certified_radius()[0]),
         certified_radius_sharp=float(sharp.certified_radius()[0]),
         certified_radius_error=float(radius_error),
         possible_radius=float(sharp.possible_radius()[0]),
-    )  # fmt: skip
+    )
 
 
 def _strongest_rival(conditions: Conditions, rivals: Labels, r: float) -> VoteIndicator:
@@ -116,12 +103,8 @@ def _strongest_rival(conditions: Conditions, rivals: Labels, r: float) -> VoteIn
     strongest = int(eri.argmax())
     # For MME the rivals are pairs of classes, the first member's varying slowest: that one is reported.
     rival = rivals[0, strongest * rivals.shape[1] // len(eri)]
-    return VoteIndicator(
-        int(rival),
-        float(conditions.margin[0, strongest]),
-        float(conditions.slope[0, strongest]),
-        float(eri[strongest]),
-    )
+    numbers = (conditions.margin[0, strongest], conditions.slope[0, strongest], eri[strongest])
+    return VoteIndicator(int(rival), *map(float, numbers))
 
 
 def _weights(members: int) -> list[Floats]:

@@ -173,9 +173,10 @@ def mme_bound(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike, p: ArrayLike) -> F
 
 
 def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
-    """lemma:comparison-foundation: (mu - t(lambda_2)) / (mu - t(lambda_1)) < C if lambda_1 / lambda_2 is below
+    """lemma:comparison-foundation: lambda_2^-1 (((mu - t(lambda_2)) / C + 1 - mu)^-1 - 1).
 
-    lambda_2^-1 (((mu - t(lambda_2)) / C + 1 - mu)^-1 - 1),   for every C > 0; NaN unless mu > t(lambda_2).
+    (mu - t(lambda_2)) / (mu - t(lambda_1)) < C if and only if lambda_1 / lambda_2 is below it, for every
+    C > 0. NaN unless mu > t(lambda_2).
     """
     if not (floats(lam2) > 0).all():
         raise UserError(f"lambda_2 must be positive to divide by it; given: {floats(lam2).min():g}")

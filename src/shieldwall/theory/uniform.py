@@ -48,9 +48,9 @@ def mme_moments_uniform(a: ArrayLike, b: ArrayLike, lam2: ArrayLike, members: Ar
 
 
 def single_bound_uniform(a: ArrayLike, b: ArrayLike, lam3: ArrayLike, p: ArrayLike) -> Floats:
-    """P(F = y0) >= 1 - p - tau, tau = (t(lambda_3) - a) / (b - a) cut to [0, 1] (prop:lower-bound-single-unif).
+    """P(F = y0) >= 1 - p - tau for every mu (prop:lower-bound-single-unif).
 
-    It holds for every mu.
+    tau is (t(lambda_3) - a) / (b - a), cut to [0, 1].
     """
     return 1 - floats(p) - _place(a, b, lam3)
 
