@@ -74,6 +74,18 @@ def describe_figure(rows: Sequence[Row], *, intervals: bool = False) -> str:
     return "; ".join(lines).replace("in brackets: ", "bands: ")
 
 
+def empty_figure(width: float, height: float) -> "tuple[Figure, Axes]":
+    # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    axes = figure.add_subplot(facecolor="white")
+    axes.grid(color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
 def accuracy_figure(
     rows: Sequence[Row], radii: Sequence[float] | None = None, *, intervals: bool = False
 ) -> "Figure":
@@ -82,12 +94,8 @@ def accuracy_figure(
     `radii`, where given, are the ticks of the radius axis. The band is the standard deviation over seeds to
     both sides, or with `intervals` the interval at 95%, for each radius by itself; the legend says which.
     """
-    # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
-    from matplotlib.figure import Figure
-
     norm = shared_norm(rows)
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained", facecolor="white")
-    axes = figure.add_subplot(facecolor="white")
+    figure, axes = empty_figure(6.4, 4.0)
     one_run = len(rows) > 1 and len({row.run for row in rows}) == 1
     labels = [title.removeprefix(f"{rows[0].run} " if one_run else "") for title in titles(rows)]
     banded = rows_with_band(rows, intervals=intervals)
@@ -108,9 +116,6 @@ def accuracy_figure(
     right = 1.03 * right or 1.0
     top = min(1.02, math.ceil(10 * best + 0.5) / 10) if best else 1.0
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=f"radius ({norm})", ylabel="certified accuracy")
-    axes.grid(color="0.9", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
 
     heading = [line for line in (_heading(rows, one_run), what_bands_are(rows, intervals=intervals)) if line]
     texts = [*heading, *labels]

@@ -1,8 +1,7 @@
 """A diagnosis: what the theory says about trained members at one input, and about a run at many inputs.
 
-At each input a vote is judged by the rival class with its largest ERI: that one decides whether the
-conditions hold. `plain` is about the members without smoothing, `soft` about the soft-smoothed members, which
-are beta-smooth.
+At each input, the rival class with the largest ERI decides whether a vote's conditions hold. `plain` is about
+the members without smoothing, `soft` about the soft-smoothed members.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ Floats = NDArray[np.float64]
 WE, MME, EQUAL = "we", "mme", "equal"
 PREMISES_FAIL = "premises fail"
 CONFIDENCES_PER_GRADIENT = 5
-"""Samples of confidences for each sample of gradients, which cost that much more."""
+"""Samples of confidences for each sample of gradients, because a gradient costs more."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class AtInput:
     plain: Mapping[str, VoteIndicator]
     soft: Mapping[str, VoteIndicator]
     cosines: Mapping[str, float]
-    """Of the members' gradients against WE's rival, by pair."""
+    """The cosines of two members' gradients against WE's rival, by pair."""
     soft_cosines: Mapping[str, float]
     pairs: Mapping[str, PairWins]
     """The corollary on smoothing before or after an ensemble, by pair."""
@@ -131,18 +130,18 @@ def diagnose_input(
     Args:
         r: the radius of ERI.
         draws: noise samples for the gradients of soft-smoothed members.
-        seed, index: name the noise.
+        seed, index: determine the noise.
     """
     y = torch.tensor([truth], device=x.device)
     plain = first_order(members, x[None], y)
     soft = smoothed_first_order(members, x[None], y, noise, draws=draws, seed=seed, indices=[index])
-    drawn = noisy_confidences(
+    noisy = noisy_confidences(
         members, x[None], noise, copies=CONFIDENCES_PER_GRADIENT * draws, seed=seed, stream="proxies",
         indices=[index], dtype=torch.float64, device=x.device,
     )[:, 0]  # fmt: skip
-    indicators, soft_indicator = plain_indicators(plain, r), soft_indicators(soft, r, noise.sigma)
+    indicators, soft_votes = plain_indicators(plain, r), soft_indicators(soft, r, noise.sigma)
     gradients = plain.gradients[:, 0, _column(plain, indicators[WE].rival)]
-    soft_gradients = soft.gradients[:, :, 0, _column(soft, soft_indicator[WE].rival)]
+    soft_gradients = soft.gradients[:, :, 0, _column(soft, soft_votes[WE].rival)]
     pairs = {f"{i + 1}-{j + 1}": (i, j) for i, j in combinations(range(len(members)), 2)}
     with torch.no_grad():
         without_noise = confidences(members, x[None])
@@ -150,13 +149,13 @@ def diagnose_input(
         idx=index,
         truth=truth,
         plain=indicators,
-        soft=soft_indicator,
+        soft=soft_votes,
         cosines={pair: float(plain_cosine(gradients[i], gradients[j])) for pair, (i, j) in pairs.items()},
         soft_cosines={
             pair: float(cosine(soft_gradients[:, i], soft_gradients[:, j])) for pair, (i, j) in pairs.items()
         },
-        pairs={pair: pair_wins(drawn[[i, j]], truth) for pair, (i, j) in pairs.items()},
-        proxies=proxies(drawn.numpy(), truth),
+        pairs={pair: pair_wins(noisy[[i, j]], truth) for pair, (i, j) in pairs.items()},
+        proxies=proxies(noisy.numpy(), truth),
         answers={vote.name: int(vote(without_noise)) for vote in default_votes(len(members))},
         predicted=predicted,
         radii=radii,
@@ -164,5 +163,5 @@ def diagnose_input(
 
 
 def _column(order: FirstOrder, rival: int) -> int:
-    """Where a rival class stands among those of the one input."""
+    """The place of a rival class among those of the one input."""
     return int(np.flatnonzero(order.rivals[0] == rival)[0])
