@@ -1,5 +1,6 @@
 """A diagnosis as tables for a terminal of 80 columns, as figures, and as a file of every number."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,10 +130,8 @@ def _pair_table(diagnosis: Diagnosis) -> Table:
     for pair in diagnosis.inputs[0].pairs:
         wins = [at_input.pairs[pair] for at_input in diagnosis.inputs]
         probabilities = np.array([(w.p_a, w.p_b, w.p_ab, w.p) for w in wins]).T
-        verdicts = [at_input.verdict for at_input in wins]
-        table.add_row(
-            pair, *map(_known_mean, probabilities), *(str(verdicts.count(verdict)) for verdict in VERDICTS)
-        )
+        verdicts = Counter(w.verdict for w in wins)
+        table.add_row(pair, *map(_known_mean, probabilities), *(str(verdicts[kind]) for kind in VERDICTS))
     return table
 
 

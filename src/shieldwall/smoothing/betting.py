@@ -85,14 +85,6 @@ def sequence_lower(
     return np.where(k > 0, np.exp(y), 0.0)
 
 
-def sequence_upper(
-    successes: ArrayLike, trials: ArrayLike, alpha: float, b: float = MIXTURE
-) -> NDArray[np.float64]:
-    """One minus the lower sequence of the failures: P(it is below p after any number of trials) <= alpha."""
-    failures = np.asarray(trials, dtype=np.float64) - np.asarray(successes, dtype=np.float64)
-    return 1.0 - sequence_lower(failures, trials, alpha, b)
-
-
 def _guess(
     s: NDArray[np.float64], n: NDArray[np.float64], target: NDArray[np.float64]
 ) -> NDArray[np.float64]:
