@@ -23,9 +23,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _STRONG, _THIN = 2.1, 0.9
 _ROAD = {"linewidth": 3.6, "alpha": 0.5}
-"""A line below dashes of its colour."""
+"""A solid line below dashes of its colour."""
 _MAX_STEPS = 1000
-"""More would not be seen, and make a file of thousands of inputs large."""
+"""More steps of a band cannot be seen, and make the file large."""
 
 # Without these each file would hold the date and the version that drew it, and never be the same twice.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None, "Creator": None},
 }
 _DESCRIPTION = {".png": "Description", ".pdf": "Subject", ".svg": "Description"}
-"""What each kind of file calls the text that says what it shows."""
+"""The field of each kind of file that says what the figure shows."""
 
 
 def check_figure_path(path: Path) -> None:
@@ -53,17 +53,9 @@ def figure_bytes(figure: "Figure", path: Path, about: str | None = None) -> byte
     check_figure_path(path)
     suffix = path.suffix.lower()
     content, metadata = BytesIO(), {**_METADATA[suffix], _DESCRIPTION[suffix]: about}
-    style = rc_context(
-        {
-            # TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
-            "pdf.fonttype": 42,
-            # Text as text, for the same reason; without DejaVu Sans it is shown in another sans serif.
-            "svg.fonttype": "none",
-            # The names inside the file are hashes, salted at random without this.
-            "svg.hashsalt": "shieldwall",
-        }
-    )
-    with style:
+    # Text stays text, which can be searched and edited, in TrueType (publishers refuse the default, Type 3).
+    # Without a fixed salt the names inside an SVG file would be random.
+    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "shieldwall"}):
         figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=metadata)
     return content.getvalue()
 
@@ -139,34 +131,31 @@ def _heading(rows: Sequence[Row], one_run: bool) -> str:
 def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The line of each log: thin for a single member, strong for all else.
 
-    Within one run every row has a colour of its own; of several runs, each has a colour for all of its rows.
-    The dashes show the ensemble, and lie over solid lines: the votes of one run often have nearly one
-    curve. Where both have one colour, the solid line is a pale and broad one, a road with the dashes on it.
-    Past the last colour the dashes change.
+    In one run every row has its own colour; of several runs, each has one colour for all of its rows. Dashes
+    show the vote. The votes of a run often have nearly the same curve, so dashed lines lie over solid ones;
+    if both have one colour, the solid line is broad and pale. After the last colour the dashes change.
     """
-    ensembles = [row for row in rows if not row.is_member]
-    members = [row for row in rows if row.is_member]
     runs = list(dict.fromkeys(row.run for row in rows))
     lines: dict[int, dict[str, Any]] = {}
     if len(runs) == 1:
-        for color, row in enumerate(ensembles):
-            lines[id(row)] = _line(color, color, _STRONG)
-        for color, row in enumerate(members, len(ensembles)):
-            lines[id(row)] = _line(color, color // len(COLOURS), _THIN)
+        for place, row in enumerate(sorted(rows, key=lambda row: row.is_member)):
+            dashes = place // len(COLOURS) if row.is_member else place
+            lines[id(row)] = _line(place, dashes, row.is_member)
         return [lines[id(row)] for row in rows]
 
     rounds = math.ceil(len(runs) / len(COLOURS))
     for first, run in enumerate(runs):
-        for kind, width in ((ensembles, _STRONG), (members, _THIN)):
-            of_run = [row for row in kind if row.run == run]
+        for is_member in (False, True):
+            of_run = [row for row in rows if row.run == run and row.is_member == is_member]
             for place, row in enumerate(of_run):
-                line = _line(first, first // len(COLOURS) + place * rounds, width)
-                is_road = width == _STRONG and place == 0 and len(of_run) > 1
+                line = _line(first, first // len(COLOURS) + place * rounds, is_member)
+                is_road = not is_member and place == 0 and len(of_run) > 1
                 lines[id(row)] = {**line, **_ROAD} if is_road else line
     return [lines[id(row)] for row in rows]
 
 
-def _line(colour: int, dashes: int, width: float) -> dict[str, Any]:
+def _line(colour: int, dashes: int, is_member: bool) -> dict[str, Any]:
+    width = _THIN if is_member else _STRONG
     return {
         "color": COLOURS[colour % len(COLOURS)],
         "linestyle": _DASHES[dashes % len(_DASHES)],
