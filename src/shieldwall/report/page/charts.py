@@ -97,12 +97,6 @@ def path(x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float | None]) -> s
     return "".join(parts)
 
 
-def marks(
-    x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float], places: Sequence[int]
-) -> tuple[Mark, ...]:
-    return tuple(Mark(x.percent(xs[k]), round(100 - y.percent(ys[k]), 3)) for k in places)
-
-
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
@@ -149,17 +143,15 @@ def accuracy_chart(
     order = sorted(
         range(len(curves)), key=lambda k: (curves[k].is_envelope, protocols.index(curves[k].protocol), k)
     )
-    lines = [
-        Line(
-            k,
-            curves[k].title,
-            path(x, y, grid.radii, values[k]),
-            looks[k],
-            marks(x, y, grid.radii, values[k], places[k]) if looks[k].shape or looks[k].number else (),
-            hidden=k not in visible,
+    lines = []
+    for k in order:
+        marks = tuple(
+            Mark(x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
+            for place in places[k]
+            if looks[k].shape or looks[k].number
         )
-        for k in order
-    ]
+        drawn = path(x, y, grid.radii, values[k])
+        lines.append(Line(k, curves[k].title, drawn, looks[k], marks, hidden=k not in visible))
     what = f"Certified accuracy against {norm} radius, a curve for each run and protocol"
     return Chart(f"{what}; the tables below hold the values.", x, y, lines)
 
