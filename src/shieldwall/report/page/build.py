@@ -53,7 +53,8 @@ def report_page(
     styles, grid = CurveStyles.of(logs), radius_grid(logs, columns_at)
     visible = _few_enough([k for k, curve in enumerate(curves) if curve.protocol not in hidden], len(logs))
     chart = accuracy_chart(curves, [styles.curve(curve) for curve in curves], grid, norm, set(visible))
-    runs = [next(curve for curve in logs if curve.row.run == run) for run in {c.row.run: 0 for c in logs}]
+    run_names = dict.fromkeys(curve.row.run for curve in logs)
+    runs = [next(curve for curve in logs if curve.row.run == name) for name in run_names]
     run_styles = [styles.training(curve) for curve in runs]
     training = panels([curve.record.training for curve in runs])
     panel_charts = [training_chart(panel, run_styles) for panel in training]
@@ -90,12 +91,8 @@ def report_page(
                 "curves": [_curve(curve, grid, styles) for curve in curves],
                 "runs": [_run(curve, styles) for curve in runs],
                 "panels": [
-                    {
-                        "title": panel.title,
-                        "axes": _axes(drawn),
-                        "lines": [vars(line) for line in panel.lines],
-                    }
-                    for panel, drawn in zip(training, panel_charts, strict=True)
+                    {"title": panel.title, "axes": _axes(chart), "lines": list(map(vars, panel.lines))}
+                    for panel, chart in zip(training, panel_charts, strict=True)
                 ],
             },
             "gallery_data": {"sets": inputs.sets, "logs": inputs.logs},
