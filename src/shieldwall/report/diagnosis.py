@@ -11,8 +11,9 @@ from rich.table import Table
 
 from shieldwall.report.formats import PlainTable
 from shieldwall.report.plots import COLOURS, empty_figure, figure_bytes
-from shieldwall.theory.diagnosis import EQUAL, MME, PREMISES_FAIL, WE, AtInput, Diagnosis
-from shieldwall.theory.strategies import VERDICTS
+from shieldwall.theory.diagnosis import EQUAL, AtInput, Diagnosis
+from shieldwall.theory.strategies import PREMISES_FAIL, VERDICTS
+from shieldwall.vocabulary import MME, WE, vote_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +23,6 @@ FOLDER = "theory"
 """Where in a run folder a diagnosis is kept."""
 FILE = "diagnosis.tsv"
 PAPERS_AREA = 0.66
-_TITLES = {WE: "WE", MME: "MME"}
 _BLUE, _RED, _GREY = COLOURS[0], COLOURS[1], "0.6"
 
 
@@ -88,7 +88,7 @@ def _plain_table(diagnosis: Diagnosis) -> Table:
         correct = np.array([at_input.answers[vote] == at_input.truth for at_input in diagnosis.inputs])
         margin, slope, eri = (diagnosis.values("plain", vote, name) for name in ("margin", "slope", "eri"))
         cells = [_mean(margin), _mean(slope), _mean(eri), _percent(eri < 0)]
-        table.add_row(_title(vote), _percent(correct), *(_known(eri, cell) for cell in cells))
+        table.add_row(vote_title(vote), _percent(correct), *(_known(eri, cell) for cell in cells))
     return table
 
 
@@ -100,7 +100,7 @@ def _soft_table(diagnosis: Diagnosis) -> Table:
         error = diagnosis.values("soft", vote, "eri_error")
         mean_error = f"{np.sqrt((error**2).sum()) / len(error):.3f}"
         cells = (_known(eri, cell) for cell in (_mean(margin), _mean(slope), _mean(eri), mean_error))
-        table.add_row(_title(vote), *cells, *map(_mean, (*radii, diagnosis.radii_around_truth(vote))))
+        table.add_row(vote_title(vote), *cells, *map(_mean, (*radii, diagnosis.radii_around_truth(vote))))
     return table
 
 
@@ -187,7 +187,7 @@ def indicator_figure(diagnosis: Diagnosis) -> "Figure":
         axes.errorbar(
             eri, diagnosis.radii_around_truth(vote), xerr=error, fmt="o", markersize=4.5 if is_we else 2.5,
             linewidth=0, elinewidth=0.8, color=_BLUE if is_we else _GREY, zorder=3 if is_we else 2,
-            label=_title(vote) if is_we or vote == diagnosis.votes[0] else None,
+            label=vote_title(vote) if is_we or vote == diagnosis.votes[0] else None,
         )  # fmt: skip
     handles, _ = axes.get_legend_handles_labels()
     names = [f"members 1 to {len(diagnosis.votes) - 2}", "WE"][: len(handles)]
@@ -216,10 +216,6 @@ def _small_table(*headings: str) -> PlainTable:
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     return table
-
-
-def _title(vote: str) -> str:
-    return _TITLES.get(vote, vote.replace("-", " "))
 
 
 def _mean(values: Floats) -> str:

@@ -37,11 +37,11 @@ from shieldwall.theory.first_order import (
     weighted_estimate,
 )
 from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_bound
-from shieldwall.theory.strategies import PairWins, pair_wins
+from shieldwall.theory.strategies import PREMISES_FAIL, PairWins, pair_wins
 from shieldwall.theory.transferability import Proxies, Roc, Transfer, proxies, roc
+from shieldwall.vocabulary import MME, WE
 
-WE, MME, EQUAL = "we", "mme", "equal"
-PREMISES_FAIL = "premises fail"
+EQUAL = "equal"
 CONFIDENCES_PER_GRADIENT = 5
 """Samples of confidences for each sample of gradients, because a gradient costs more."""
 

@@ -141,14 +141,14 @@ def relation(
 
     return [
         RelationPanel(
-            setting=of,
+            setting=setting,
             members=counts,
-            r_single=float(radius(single_bound_uniform(of.a, of.b, of.lam3, p))),
-            r_we=radius(we_bound_uniform(of.a, of.b, of.lam1, p, 1 / counts)),
-            r_we_printed=radius(we_bound_uniform(of.a, of.b, of.lam1, p, 2 / counts)),
-            r_mme=radius(mme_bound_uniform(of.a, of.b, of.lam2, p, counts)),
+            r_single=float(radius(single_bound_uniform(setting.a, setting.b, setting.lam3, p))),
+            r_we=radius(we_bound_uniform(setting.a, setting.b, setting.lam1, p, 1 / counts)),
+            r_we_printed=radius(we_bound_uniform(setting.a, setting.b, setting.lam1, p, 2 / counts)),
+            r_mme=radius(mme_bound_uniform(setting.a, setting.b, setting.lam2, p, counts)),
         )
-        for of in settings
+        for setting in settings
     ]
 
 
