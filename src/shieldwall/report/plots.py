@@ -109,7 +109,9 @@ def accuracy_figure(
     top = min(1.02, math.ceil(10 * best + 0.5) / 10) if best else 1.0
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=f"radius ({norm})", ylabel="certified accuracy")
 
-    heading = [line for line in (_heading(rows, one_run), what_bands_are(rows, intervals=intervals)) if line]
+    heading = [
+        line for line in (_heading(rows, one_run), what_bands_are(rows, banded, intervals=intervals)) if line
+    ]
     texts = [*heading, *labels]
     place = _legend_place(rows, texts, right, top)
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
@@ -172,9 +174,8 @@ def rows_with_band(rows: Sequence[Row], *, intervals: bool) -> list[Row]:
     return [row for row in banded if several and not row.is_member] or banded
 
 
-def what_bands_are(rows: Sequence[Row], *, intervals: bool) -> str:
+def what_bands_are(rows: Sequence[Row], banded: Sequence[Row], *, intervals: bool) -> str:
     """In words, for a legend; nothing where no row has a band."""
-    banded = rows_with_band(rows, intervals=intervals)
     if not banded:
         return ""
     what = "95% intervals" if intervals else f"{PLUS_MINUS} standard deviation over seeds"

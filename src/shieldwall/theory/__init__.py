@@ -8,7 +8,7 @@
 | module | what it has |
 | --- | --- |
 | conditions | sufficient and necessary conditions of WE, MME and single members, their radii, ERI |
-| smoothness | how smooth Gaussian noise makes a confidence, and how smooth one is |
+| smoothness | how smooth Gaussian noise makes a confidence |
 | comparison | an ensemble of two against each alone; optimal weights; more members |
 | statistical, uniform | how often a vote is right under noise, bounded; WE against MME |
 | simulate | the paper's numerical experiments |

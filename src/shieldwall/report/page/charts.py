@@ -139,7 +139,7 @@ def accuracy_chart(
     x = Axis(f"{norm} radius", 0.0, grid.radii[-1])
     y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (int(best / 10) + 1)))
     places = _mark_places(curves, [len(of_curve) for of_curve in values])
-    protocols = list(dict.fromkeys(choices(curves, "protocol")))
+    protocols = choices(curves, "protocol")
     order = sorted(
         range(len(curves)), key=lambda k: (curves[k].is_envelope, protocols.index(curves[k].protocol), k)
     )
@@ -176,15 +176,11 @@ def _mark_places(curves: Sequence[Curve], lengths: Sequence[int]) -> list[list[i
     """Places along each curve for its symbols, not the same for curves that may be one line."""
     kinds = [(curve.method, curve.protocol) for curve in curves]
     first = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
-    return [
-        _spread(length, (first[kind] + 0.5) / len(first)) for kind, length in zip(kinds, lengths, strict=True)
-    ]
-
-
-def _spread(count: int, first: float) -> list[int]:
-    """Places along a curve for its symbols, not the same for curves that may be one line."""
-    apart = (count - 1) / _SYMBOLS
-    return sorted({int(apart * (turn + first)) for turn in range(_SYMBOLS)})
+    places = []
+    for kind, length in zip(kinds, lengths, strict=True):
+        apart, shift = (length - 1) / _SYMBOLS, (first[kind] + 0.5) / len(first)
+        places.append(sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)}))
+    return places
 
 
 def _rounded(radius: float) -> float:
