@@ -15,7 +15,15 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from shieldwall.errors import UserError
-from shieldwall.report.tables import PLUS_MINUS, Column, Table, accuracy_table, describe, table_radii
+from shieldwall.report.tables import (
+    AT_LEAST,
+    PLUS_MINUS,
+    Column,
+    Table,
+    accuracy_table,
+    describe,
+    table_radii,
+)
 from shieldwall.results.certificates import shared
 from shieldwall.results.intervals import (
     abstentions,
@@ -39,7 +47,7 @@ _ESCAPED = str.maketrans(
     {
         "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
         "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "<": "$<$", ">": "$>$", "|": "$|$", PLUS_MINUS: r"$\pm$", "\n": " ",
+        "<": "$<$", ">": "$>$", "|": "$|$", PLUS_MINUS: r"$\pm$", AT_LEAST: r"$\geq$", "\n": " ",
     }
 )  # fmt: skip
 _SYMBOLS = {
@@ -191,7 +199,8 @@ def _symbol(symbol: re.Match[str]) -> str:
 
 def _latex_row(title: str, columns: Sequence[Column], k: int, intervals: bool) -> list[str]:
     """A row, and where there are intervals a second line for them."""
-    numbers = [rf"\textbf{{{column.cells[k]}}}" if column.best[k] else column.cells[k] for column in columns]
+    cells = [(escape_latex(column.cells[k]), column.best[k]) for column in columns]
+    numbers = [rf"\textbf{{{cell}}}" if is_best else cell for cell, is_best in cells]
     margins = [escape_latex(column.margins[k]) for column in columns]
     if not intervals:
         both = (f"{number} {margin}".strip() for number, margin in zip(numbers, margins, strict=True))
@@ -214,11 +223,17 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
     differ only by seed, `envelope` for the best sigma at each radius. `sigmas` are all of the row's, `seeds`
     the number of seeds at each sigma. `interval` names the kind of the 95% interval from `low` to `high`.
     `acr` and `abstained` are of the whole row, the same in each of its lines. What is not known, or differs
-    between the logs of a row, is empty.
+    between the logs of a row, is empty. There are two columns more where they say something: `inputs_wanted`
+    if a certification was interrupted, and `acr_kind`, `lower bound` for rows whose sampling stopped early.
     """
     describe(rows)  # refuses rows that do not stand in one table
+    columns = list(COLUMNS)
+    if any(row.num_wanted > row.num_inputs for row in rows):
+        columns.append("inputs_wanted")
+    if any(row.stopped_early for row in rows):
+        columns.append("acr_kind")
     text = StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerows(_csv_lines(row, table_radii(rows, radii)))
@@ -238,6 +253,8 @@ def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
         "seeds": row.seeds,
         "interval": interval + (" all sigmas at once" if row.is_envelope else ""),
         "abstained": abstentions(row),
+        "inputs_wanted": row.num_wanted,
+        "acr_kind": "lower bound" if row.stopped_early else None,
     }
     settings = ("sigma", "noise", "norm", "alpha", "precision")
     for column, name in [("n", "fixed_n"), ("bound", "bound_kind"), *zip(settings, settings, strict=True)]:
