@@ -96,7 +96,7 @@ def train_run(
 
 
 def _refuse_other_code(run: RunFolder, code: str | None) -> None:
-    """An interrupted training goes on with the model's code as it was."""
+    """An interrupted training resumes with the model's code unchanged."""
     if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
         raise UserError(
             f"the code of the model {run.recipe.model} has changed since {run.path} was started; "
