@@ -41,7 +41,7 @@ def fastest(
     compile: bool | None = None,
     clock: Clock = time.perf_counter,
 ) -> Sampler:
-    """The sampler to use for so many draws; torch is left with one of these numbers of threads, its best.
+    """The sampler to use for this number of draws. Torch is left with the best of these numbers of threads.
 
     A batch size and a choice about compiling that are not None are kept.
     """
