@@ -5,7 +5,7 @@
 All numbers come from one run, on the same inputs, members and numbers of draws. The contenders take turns,
 and the shortest of their times counts, so that a busy moment of the machine falls on nobody:
 
-    limit    as many member forwards over ready-made noisy batches, and nothing else
+    limit    as many forwards of the prepared members over ready-made noisy batches, and nothing else
     ART      adversarial-robustness-toolbox's PyTorchRandomizedSmoothing.certify, one member, float32, at the
              fastest of a few batch sizes (needs: pip install adversarial-robustness-toolbox statsmodels)
     loop     one input and one classifier at a time: draw, forward, argmax, count on the host; float32, at
@@ -73,14 +73,14 @@ def ours(sampler: Sampler, x: Tensor) -> None:
         pass
 
 
-def limit(sampler: Sampler, forwards: Sequence[nn.Module], draws: int) -> None:
+def limit(sampler: Sampler, draws: int) -> None:
     """The forwards of the engine's batches and no more."""
-    channels_last = torch.channels_last if len(sampler.shape) == 3 else torch.contiguous_format
+    layout = sampler.labeler.memory_format(sampler.shape)
     noisy = torch.randn(sampler.batch_size, *sampler.shape, device=sampler.device)
-    noisy = noisy.to(sampler.labeler.dtype).contiguous(memory_format=channels_last)
+    noisy = noisy.to(sampler.labeler.dtype).contiguous(memory_format=layout)
     with torch.inference_mode():
         for _ in range(math.ceil(draws / sampler.batch_size)):
-            for member in forwards:
+            for member in sampler.labeler.compiled:
                 member(noisy)
 
 
@@ -135,19 +135,15 @@ def main() -> None:
         return Sampler(
             some, default_votes(len(some)) if votes else None, NOISE, N0, FixedSampleSize(n),
             seed=0, shape=shape, device=device, precision=options.precision, compile=options.compile,
+            prepare=True, example=x[0],
         )  # fmt: skip
 
-    def forwards(made: Sampler) -> list[nn.Module]:
-        modules = [module for module in made.labeler.modules if isinstance(module, nn.Module)]
-        return [torch.compile(one, dynamic=False) for one in modules] if options.compile else modules
-
     ensemble, single = sampler(members, True), sampler(members[:1], False)
-    all_forwards, one_forward = forwards(ensemble), forwards(single)
     contenders: dict[str, Callable[[], object]] = {
         "five votes": lambda: ours(ensemble, x),
-        "limit, N = 3": lambda: limit(ensemble, all_forwards, draws),
+        "limit, N = 3": lambda: limit(ensemble, draws),
         "one member": lambda: ours(single, x),
-        "limit, N = 1": lambda: limit(single, one_forward, draws),
+        "limit, N = 1": lambda: limit(single, draws),
     }
     if not options.only_limit:
         plain = [copy.deepcopy(one).to(memory_format=torch.contiguous_format) for one in members]  # type: ignore[call-overload]

@@ -3,7 +3,7 @@
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from shieldwall.console import progress_bar
 from shieldwall.runs.verify import verify_run
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.sampler import Sampler
+from shieldwall.smoothing.trial import Build
 
 SIGMA, N, ALPHA, PIXELS = 0.25, 1_000, 0.001, 64
 EAS = "eas"
@@ -368,16 +369,72 @@ def test_what_is_not_said_again_stays_as_it_was_begun(shieldwall: Shieldwall, tr
     refused(shieldwall("certify", trained, "--batch-size", 7), "other settings (batch_size: 300, not 7)")
 
 
-def test_folders_of_older_versions_go_on(shieldwall: Shieldwall, trained: Path):
+@pytest.fixture
+def trial(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """A trial that is worth it for any work, and chooses batches of 123; its options."""
+    asked: list[dict[str, object]] = []
+
+    def chosen(build: Build, draws: int, threads: Sequence[int], **options: object) -> Sampler:
+        asked.append({"draws": draws, "threads": threads, **options})
+        return build(batch_size=123, compile=False)
+
+    monkeypatch.setattr("shieldwall.runs.certify.LEAST_FORWARDS", 1)
+    monkeypatch.setattr("shieldwall.runs.certify.fastest", chosen)
+    return asked
+
+
+def batch_size(run: Path, folder: str = "certificates") -> int:
+    size: int = yaml.safe_load((run / folder / "settings.yaml").read_text())["batch_size"]
+    return size
+
+
+def test_the_trial_is_made_once_and_its_choice_is_kept(
+    shieldwall: Shieldwall, trained: Path, trial: list[dict[str, object]]
+):
+    assert shieldwall("certify", trained, "--limit", 2).code == 0
+    assert trial == [{"draws": 2 * 1_100, "threads": [1], "batch_size": None, "compile": None}]
+    assert shieldwall("certify", trained, "--limit", 3).code == 0
+    assert len(trial) == 1
+    assert batch_size(trained) == 123
+    assert len(timeless(trained)["we"]) == 4
+
+
+def test_the_processes_of_jobs_do_what_was_chosen_before_they_began(
+    shieldwall: Shieldwall, trained: Path, trial: list[dict[str, object]]
+):
+    assert shieldwall("certify", trained, "--limit", 4, "--jobs", 2, "--no-compile").code == 0
+    assert trial == [{"draws": 4 * 1_100, "threads": [1], "batch_size": None, "compile": False}]
+    assert batch_size(trained) == 123
+
+
+def test_shards_by_hand_try_nothing_and_follow_the_first(
+    shieldwall: Shieldwall, trained: Path, trial: list[dict[str, object]]
+):
+    options = ["--limit", 4, "--shard"]
+    assert shieldwall("certify", trained, *options, "2/2", "--batch-size", 77).code == 0
+    assert shieldwall("certify", trained, *options, "1/2").code == 0
+    assert shieldwall("merge", trained).code == 0
+    assert batch_size(trained) == 77
+    assert trial == []
+
+
+def test_folders_of_older_versions_go_on(
+    shieldwall: Shieldwall, trained: Path, monkeypatch: pytest.MonkeyPatch
+):
     assert shieldwall("certify", trained, "--limit", 2).code == 0
     path = trained / "certificates/settings.yaml"
     settings = yaml.safe_load(path.read_text())
-    for key in ("data_sha256", "batch_size", "threads", "compiled"):
+    assert settings["prepared"] is True
+    for key in ("data_sha256", "batch_size", "threads", "compiled", "prepared"):
         del settings[key]
     settings["weights"] = settings.pop("members_sha256")
     path.write_text(yaml.safe_dump(settings))
     (trained / "SHA256SUMS").unlink()
+    seen: list[bool] = []
+    is_prepared = property(lambda _: False, lambda _, value: seen.append(value))
+    monkeypatch.setattr(Sampler, "is_prepared", is_prepared, raising=False)
     assert shieldwall("certify", trained, "--limit", 3).code == 0
+    assert seen == [False], "in the form in which they were begun"
     assert len(timeless(trained)["we"]) == 4
     settings["weights"] = "other"
     (trained / "SHA256SUMS").unlink()

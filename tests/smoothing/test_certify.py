@@ -134,7 +134,7 @@ def test_each_member_runs_once_per_noisy_batch() -> None:
             lambda _, args, __, k=k: seen.__setitem__(k, seen[k] + len(args[0]))  # type: ignore[misc]
         )
     sw.certify_members(members, IMAGES, **SETTINGS)
-    probe = 3 * 4 + 2  # rows, before the samples (test_probe.py)
+    probe = 3 * 4 + 2 + 2 * 4  # rows, before the samples (smoothing/probe.py)
     assert seen == [probe + len(IMAGES) * (37 + 1_500)] * 3
 
 

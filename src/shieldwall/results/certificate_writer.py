@@ -182,8 +182,9 @@ def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if not path.is_file():
         return
     stored = read_settings(path)
-    if "compiled" in settings:
-        stored.setdefault("compiled", False)
+    for name in ("compiled", "prepared"):
+        if name in settings:
+            stored.setdefault(name, False)
     said = {key: value for key, value in settings.items() if key in stored or key not in UNSAID}
     if "shard" not in stored:  # a shard's place among the inputs depends on how many there are
         stored, said = ({k: v for k, v in some.items() if k != WANTED} for some in (stored, said))

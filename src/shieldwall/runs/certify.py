@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from shieldwall.runs.trained import QUIET, TrainedRun
 from shieldwall.runs.verify import check_counts_in
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.trial import LEAST_FORWARDS, fastest
 
 IN_PROGRESS = "the current inputs"
 _POLL_SECONDS = 0.2
@@ -64,7 +66,8 @@ def certify_run(
 
     `changes` replace fields of the recipe's certification where they are not None. `seed` is the noise seed,
     by default the recipe's. `votes` are names of votes, by default all. A resumed folder keeps its first
-    settings: compiled or not, the batch size and, on a CPU, the number of threads.
+    settings: compiled or not, the batch size and, on a CPU, the number of threads. What is left open in a new
+    folder is found by a trial on a CPU, if there is much work (`smoothing.trial`).
 
     `shard` certifies one part of the inputs (`runs/shards.py`). `jobs` starts that number of processes on
     this machine, with one thread each, and merges their parts.
@@ -94,7 +97,7 @@ def certify_run(
     part = None if shard is None else Shard.parse(shard)
     certificates = run.path / to
     folder = certificates if part is None else part.folder(certificates)
-    stored = _stored_settings(folder) or _stored_settings(certificates)
+    stored = _stored_settings(folder) or _first_settings(certificates)
     weights = run.weights_digest() if run.is_trained() else ""
     trained = TrainedRun.open(run, data_dir=None if data_dir is None else Path(data_dir), device=device)
     run.check_weights(weights, "run the same command again")
@@ -104,16 +107,21 @@ def certify_run(
     wanted = wanted_inputs(which, len(trained.dataset.test))
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
-    is_compiled = bool(stored.get("compiled", False)) if compile is None else compile
+    build = partial(trained.sampler, plan, chosen, prepare=bool(stored.get("prepared", not stored)))
     with threads(stored.get("threads") if on_cpu else None):
-        sampler = trained.sampler(
-            plan, chosen, batch_size=stored.get("batch_size") if batch_size is None else batch_size,
-            compile=is_compiled,
-        )  # fmt: skip
+        if not stored and part is None and _is_worth_a_trial(run, trained.device, which, wanted):
+            numbers = sorted({torch.get_num_threads(), 1}, reverse=True)
+            sampler = fastest(build, _draws(which, wanted), numbers, batch_size=batch_size, compile=compile)
+        else:
+            sampler = build(
+                batch_size=stored.get("batch_size") if batch_size is None else batch_size,
+                compile=bool(stored.get("compiled", False)) if compile is None else compile,
+            )
         settings = {
             "data": run.recipe.data, "data_sha256": trained.dataset.test.digest(), "every": which.every,
             WANTED: len(wanted),
-            **plan.settings(), "compiled": is_compiled, "batch_size": sampler.batch_size,
+            **plan.settings(), "compiled": sampler.is_compiled, "prepared": sampler.is_prepared,
+            "batch_size": sampler.batch_size,
             **({"threads": torch.get_num_threads()} if on_cpu else {}),
             **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": weights,
             **({"code_sha256": code} if (code := code_digest(run.recipe.model)) else {}),
@@ -212,6 +220,22 @@ def _until(
         yield index, trained.image(noise, index)
 
 
+def _first_settings(certificates: Path) -> dict[str, Any]:
+    """Those of the certificates, or of their first shard there is, which others continue."""
+    shards = sorted(shards_folder(certificates).glob("*-of-*"))
+    return next(filter(None, map(_stored_settings, [certificates, *shards])), {})
+
+
+def _draws(which: Certification, wanted: Sequence[int]) -> int:
+    return len(wanted) * (which.n0 + which.n)
+
+
+def _is_worth_a_trial(
+    run: RunFolder, device: torch.device, which: Certification, wanted: Sequence[int]
+) -> bool:
+    return device.type == "cpu" and _draws(which, wanted) * run.recipe.members >= LEAST_FORWARDS
+
+
 def _stored_settings(folder: Path) -> dict[str, Any]:
     path = folder / "settings.yaml"
     return read_settings(path) if path.is_file() else {}
@@ -237,12 +261,20 @@ def _certify_by_processes(
     # One thread per process; a resumed folder keeps its number of threads.
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     certificates = run.path / str(options["to"])
-    dataset = datasets.load(
-        run.recipe.data, None if options["data_dir"] is None else Path(options["data_dir"])
-    )
-    wanted = wanted_inputs(which, len(dataset.test))
-    now = environment.describe(resolve_device(options["device"]))
+    data_dir = None if options["data_dir"] is None else Path(options["data_dir"])
+    wanted = wanted_inputs(which, len(datasets.load(run.recipe.data, data_dir).test))
+    device = resolve_device(options["device"])
+    if _is_worth_a_trial(run, device, which, wanted) and not _first_settings(certificates):
+        trained = TrainedRun.open(run, data_dir=data_dir, device=options["device"])
+        plan, votes = trained.plan(which, options["seed"]), trained.votes(options["votes"] or None)
+        with threads(1):  # as each process has
+            sampler = fastest(
+                partial(trained.sampler, plan, votes, prepare=True), _draws(which, wanted), [1],
+                batch_size=options["batch_size"], compile=options["compile"],
+            )  # fmt: skip
+        options = {**options, "batch_size": sampler.batch_size, "compile": sampler.is_compiled}
     if 0 < _done_inputs(certificates) < len(wanted):
+        now = environment.describe(device)
         _say_if_changed(console, run, Shard(1, jobs).folder(certificates), now)
     with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
         run.check_certificates(certificates.name)

@@ -64,11 +64,17 @@ class TrainedRun:
         return vote_set(names, len(self.members), self.folder.tuned_weights())
 
     def sampler(
-        self, plan: Plan, votes: VoteSet, *, batch_size: int | None = None, compile: bool = False
+        self,
+        plan: Plan,
+        votes: VoteSet,
+        *,
+        batch_size: int | None = None,
+        compile: bool = False,
+        prepare: bool = False,
     ) -> Sampler:
         return Sampler.of_plan(
             self.members, votes, plan, shape=self.dataset.shape, device=self.device,
-            batch_size=batch_size, compile=compile, example=self.image(plan.noise, 0),
+            batch_size=batch_size, compile=compile, prepare=prepare, example=self.image(plan.noise, 0),
         )  # fmt: skip
 
     def image(self, noise: Noise, index: int) -> Tensor:

@@ -45,7 +45,7 @@ def certify(
     radii: Sequence[float] | None = None,
     norm: str | None = None,
     precision: str = "float32",
-    compile: bool = False,
+    compile: bool | None = None,
     seed: int = 0,
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
@@ -67,8 +67,8 @@ def certify(
         radii: stop sampling an input once each of these radii is certified or ruled out.
         norm: the norm of the radii, l1, l2 or linf; by default the norm of the noise.
         precision: float32, tf32, float16 or bfloat16. Each precision is a different classifier.
-        compile: use torch.compile: faster for many samples. On a CPU it compiles a copy of the classifier
-            with the channels last.
+        compile: use torch.compile: faster for many samples. Unless it is False, a module is copied into its
+            fastest form: batch norm merged into convolutions, and on a CPU channels last.
         seed: the noise seed. Keep it secret if someone else chooses the inputs.
         indices: the index of each input in your data set, by default 0 to M - 1. The noise depends on the
             seed and this index, so an input gets the same certificate in any batch.
@@ -99,7 +99,7 @@ def certify_members(
     radii: Sequence[float] | None = None,
     norm: str | None = None,
     precision: str = "float32",
-    compile: bool = False,
+    compile: bool | None = None,
     seed: int = 0,
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
@@ -143,6 +143,7 @@ def _certify(
     *,
     indices: Sequence[int] | None,
     value_range: tuple[float, float] | None,
+    compile: bool | None,
     **options: Any,
 ) -> dict[str, Certificates]:
     """The certificates of each vote, or of the single classifier."""
@@ -150,7 +151,15 @@ def _certify(
     plan = Plan(noise, math.prod(x.shape[1:]), certification, seed)
     device = infer_device(classifiers, x, options.pop("device"))
     sampler = Sampler.of_plan(
-        classifiers, votes, plan, shape=x.shape[1:], device=device, example=x[0], **options
+        classifiers,
+        votes,
+        plan,
+        shape=x.shape[1:],
+        device=device,
+        example=x[0],
+        compile=bool(compile),
+        prepare=compile is not False,
+        **options,
     )
     named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
     where, selection, estimation = _counts(sampler, x, indices)
@@ -201,7 +210,7 @@ def predict(
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
         device=infer_device([classifier], x, device), batch_size=batch_size, precision=precision,
-        example=x[0],
+        prepare=True, example=x[0],
     )  # fmt: skip
     estimation = _counts(sampler, x, indices)[2][:, 0]
     top = np.sort(estimation, axis=-1)[:, ::-1]

@@ -7,13 +7,15 @@ whatever is beside it. c and d have four times the noise, so that statistics of 
 as changed if those of a and of b both are: one image alone may lie where rounding decides a vote.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from shieldwall import seeds
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.smoothing.inference import Labeler
+from shieldwall.smoothing.inference import Classifier, Labeler
 
 REPEATED = 1e-3
 """How much scores may change in the same batch again, as a part of the largest one.
@@ -30,18 +32,22 @@ _ROWS = 4
 _SAME, _BESIDE = [0, 1, 0, 1], [2, 3, 0, 1]
 
 
-def check_is_function(labeler: Labeler, noise: Noise, image: Tensor, seed: int, batch_size: int) -> None:
-    """Refuse classifiers that are random or depend on the batch, at an image (*shape) under noise.
+def noisy_images(noise: Noise, image: Tensor, seed: int, device: torch.device) -> Tensor:
+    """a, b, c and d from an image (*shape).  -> (4, *shape)"""
+    draws = noise.sample((_ROWS, *image.shape), seeds.generator(device, seed, "probe"))
+    draws[2:] *= 4
+    return noise.perturb(image.to(device), draws)
+
+
+def check_is_function(labeler: Labeler, noisy: Tensor, batch_size: int) -> None:
+    """Refuse classifiers that are random or depend on the batch, at the noisy images.
 
     Those that take no batch of 4 are tried with batches of `batch_size`, if that is more. What fails there
     too is left to the sampler, which says why.
     """
-    draws = noise.sample((_ROWS, *image.shape), seeds.generator(labeler.device, seed, "probe"))
-    draws[2:] *= 4
-    noisy = noise.perturb(image.to(labeler.device), draws)
 
     def scores(order: list[int], rows: int) -> list[Tensor]:
-        return _scores(labeler, noisy[(order + order[:2] * rows)[:rows]])
+        return labeler.scores(labeler.plain, noisy[(order + order[:2] * rows)[:rows]])
 
     with torch.random.fork_rng([labeler.device] if labeler.device.type == "cuda" else []):
         rows = _ROWS
@@ -53,7 +59,7 @@ def check_is_function(labeler: Labeler, noise: Noise, image: Tensor, seed: int, 
     if not all(batches):
         return
     for k, (first, again, beside) in enumerate(zip(*batches, strict=True)):
-        largest = first[first.isfinite()].abs().max().item() if first.isfinite().any() else 0.0
+        largest = _largest(first)
         others = [first[2:4], beside[2:4]]
         if all(alone):
             others.append(torch.cat([scores_alone[k] for scores_alone in alone]))
@@ -72,15 +78,27 @@ def check_is_function(labeler: Labeler, noise: Noise, image: Tensor, seed: int, 
             )
 
 
-def _scores(labeler: Labeler, noisy: Tensor) -> list[Tensor]:
-    """Every classifier's scores (B, K) in double precision; none if they cannot be had."""
-    layout = labeler.memory_format(noisy.shape[1:])
-    try:
-        scores = labeler.plain_scores(noisy.to(labeler.dtype).contiguous(memory_format=layout))
-        is_sound = all(one.ndim == 2 and len(one) == len(noisy) and one.shape[1] > 1 for one in scores)
-        return [one.double() for one in scores] if is_sound else []
-    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError, MemoryError):
-        return []
+def difference(labeler: Labeler, others: Sequence[Classifier], noisy: Tensor) -> float | None:
+    """How far the scores of other forms of the classifiers are from theirs, as a part of the largest score.
+
+    None if one of the two cannot be had at these images.
+    """
+    plain, other = (labeler.scores(form, noisy) for form in (labeler.plain, others))
+    if not plain or not other:
+        return None
+    return max(
+        _change(one[:2], [two[:2]]) / max(torch.finfo(one.dtype).tiny, _largest(one))
+        for one, two in zip(plain, other, strict=True)
+    )
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """What rounding explains between two forms of a function in this precision."""
+    return REPEATED if dtype == torch.float32 else REARRANGED
+
+
+def _largest(scores: Tensor) -> float:
+    return scores.where(scores.isfinite(), 0.0).abs().max().item()
 
 
 def _change(scores: Tensor, others: list[Tensor]) -> float:

@@ -32,7 +32,7 @@ from shieldwall.smoothing.inference import (
     largest_fitting_batch,
 )
 from shieldwall.smoothing.plan import Plan
-from shieldwall.smoothing.probe import check_is_function
+from shieldwall.smoothing.probe import check_is_function, difference, noisy_images, tolerance
 from shieldwall.smoothing.stopping import Stopping
 
 MOST_WAITING = 1_024
@@ -61,22 +61,31 @@ class Sampler:
         batch_size: int | None = None,
         precision: str = "float32",
         compile: bool = False,
+        prepare: bool = False,
         example: Tensor | None = None,
     ) -> None:
-        """With an example of the inputs the classifiers are tried at it first (`smoothing.probe`)."""
+        """With an example of the inputs the classifiers are tried at it first (`smoothing.probe`).
+
+        `prepare` takes their fastest form (`smoothing.prepared`) if that agrees with them there.
+        """
         if batch_size is not None:
             check_int("batch_size", batch_size)
             if batch_size < 1:
                 raise UserError(f"batch_size must be at least 1; given: {batch_size}")
         self.noise, self.n0, self.stopping, self.seed = noise, n0, stopping, seed
         self.shape, self.device = tuple(shape), device
-        self.labeler = Labeler(classifiers, votes, device, precision, compile)
+        self.labeler = Labeler(classifiers, votes, device, precision, compile, prepare)
+        self.is_compiled, self.is_prepared = compile, prepare
         self.batch_size = self._default_batch_size() if batch_size is None else batch_size
         """The size of the first batch; it halves when memory runs out."""
+        noisy = None
         if example is not None:
-            check_is_function(self.labeler, noise, example, seed, self.batch_size)
+            noisy = noisy_images(noise, example, seed, device)
+            check_is_function(self.labeler, noisy, self.batch_size)
+        if prepare:
+            self._check_prepared(noisy)
         if compile:
-            self._warm_up()
+            self._warm_up(noisy)
 
     @classmethod
     def of_plan(
@@ -89,12 +98,14 @@ class Sampler:
         device: torch.device,
         batch_size: int | None = None,
         compile: bool = False,
+        prepare: bool = False,
         example: Tensor | None = None,
     ) -> "Sampler":
         return cls(
             members, None if votes is None else votes.counted, plan.noise, plan.certification.n0,
             plan.stopping, seed=plan.seed, shape=shape, device=device, batch_size=batch_size,
-            precision=plan.certification.precision, compile=compile, example=example,
+            precision=plan.certification.precision, compile=compile, prepare=prepare,
+            example=example,
         )  # fmt: skip
 
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
@@ -153,7 +164,14 @@ class Sampler:
         with model_errors(self.shape):
             return largest_fitting_batch(size, classify_rows)
 
-    def _warm_up(self) -> None:
+    def _check_prepared(self, noisy: Tensor | None) -> None:
+        """Go back to the classifiers as they are where the prepared ones do something else, or fail."""
+        apart = None if noisy is None else difference(self.labeler, self.labeler.modules, noisy)
+        if apart is None or apart > tolerance(self.labeler.dtype):
+            self.labeler.use(self.labeler.plain)
+            self.is_prepared = False
+
+    def _warm_up(self, noisy: Tensor | None) -> None:
         """Compile before there is anything to lose, or say why that cannot be done."""
         try:
             self._buffer(slots=1).count()
@@ -161,6 +179,16 @@ class Sampler:
             if not is_out_of_memory(error):  # the scheduler knows what to do then
                 reason = str(error).partition("\n")[0]
                 raise UserError(f"torch.compile does not work here: {reason}; remove compile") from error
+            return
+        if noisy is None:
+            return
+        rows = noisy.repeat(-(-self.batch_size // len(noisy)), *[1] * len(self.shape))[: self.batch_size]
+        apart = difference(self.labeler, self.labeler.compiled, rows)
+        if apart is not None and apart > tolerance(self.labeler.dtype):
+            raise UserError(
+                f"torch.compile changes the classifier: scores differ by {apart:.2g} of the largest score, "
+                "more than by rounding; remove compile"
+            )
 
 
 class _Scheduler:

@@ -1,0 +1,92 @@
+"""Batch size, number of threads and whether to compile, by a short trial on a CPU.
+
+The choice changes speed, and rounding where kernels depend on it. So it is made once, written to the settings
+of the certificates and kept by whatever continues them. Little work is not worth a trial.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+
+from shieldwall.errors import UserError
+from shieldwall.smoothing.sampler import Sampler
+
+LEAST_FORWARDS = 2_000_000
+"""Forward passes of single images, over all members, below which defaults are taken without a trial."""
+SIZES = (64, 128, 256, 512, 1_024)
+BATCH_SECONDS = 1.0
+"""How long a batch may take: inputs are finished, and interruptions heard, between batches."""
+COMPILE_SECONDS = 600.0
+"""Work for which compiling is tried: it takes up to a minute."""
+GAIN = 1.05
+"""How many times as fast another choice must be than the default."""
+TRIAL_SECONDS, MOST_BATCHES = 0.3, 200
+"""Where the trial of one choice ends, at the first of both."""
+
+Clock = Callable[[], float]
+
+
+class Build(Protocol):
+    def __call__(self, *, batch_size: int | None, compile: bool) -> Sampler: ...
+
+
+def fastest(
+    build: Build,
+    draws: int,
+    threads: Sequence[int],
+    *,
+    batch_size: int | None = None,
+    compile: bool | None = None,
+    clock: Clock = time.perf_counter,
+) -> Sampler:
+    """The sampler to use for so many draws; torch is left with one of these numbers of threads, its best.
+
+    A batch size and a choice about compiling that are not None are kept.
+    """
+    sampler = build(batch_size=batch_size, compile=False)
+    seconds = {}
+    for number in threads:
+        torch.set_num_threads(number)
+        seconds[number] = seconds_per_draw(sampler, sampler.batch_size, clock)
+    torch.set_num_threads(_best(seconds, threads[0]))
+    per_draw = min(seconds.values())
+    if batch_size is None:
+        sizes = [size for size in SIZES if size * per_draw < BATCH_SECONDS]
+        by_size = {size: seconds_per_draw(sampler, size, clock) for size in (sampler.batch_size, *sizes)}
+        sampler = build(batch_size=_best(by_size, sampler.batch_size), compile=False)
+        per_draw = min(by_size.values())
+    if compile is False or (compile is None and draws * per_draw < COMPILE_SECONDS):
+        return sampler
+    try:
+        compiled = build(batch_size=sampler.batch_size, compile=True)
+    except UserError:  # there is no compiler
+        if compile:
+            raise
+        return sampler
+    plain, new = (seconds_per_draw(one, sampler.batch_size, clock) for one in (sampler, compiled))
+    return compiled if compile or new * GAIN < plain else sampler
+
+
+def _best(seconds: dict[int, float], default: int) -> int:
+    """The choice that takes least time, or the default if it is hardly slower."""
+    best = min(seconds, key=seconds.__getitem__)
+    return best if seconds[best] * GAIN < seconds[default] else default
+
+
+def seconds_per_draw(sampler: Sampler, size: int, clock: Clock) -> float:
+    """The mean time of batches of this size, after one that does not count, per row.
+
+    Not the shortest time: on a shared machine threads wait for each other, now and then for very long.
+    """
+    labeler = sampler.labeler
+    batch = torch.randn(size, *sampler.shape, generator=torch.Generator().manual_seed(0)).to(labeler.dtype)
+    batch = batch.contiguous(memory_format=labeler.memory_format(sampler.shape))
+    labeler(batch)
+    began, seconds, batches = clock(), 0.0, 0
+    while batches < 2 or (seconds < TRIAL_SECONDS and batches < MOST_BATCHES):
+        labeler(batch)
+        batches += 1
+        seconds = clock() - began
+    return seconds / (batches * size)
