@@ -130,6 +130,10 @@ KNOWN = {
     ),
 }  # fmt: skip
 NAMES = tuple(KNOWN)
+_PUBLISHED_SIZES = {
+    "digits": (1_437, 360), "mnist": (60_000, 10_000), "fashion-mnist": (60_000, 10_000),
+    "cifar10": (50_000, 10_000), "imagenet": (1_281_167, 50_000),
+}  # fmt: skip
 
 
 def dataset_spec(name: str) -> DatasetSpec:
@@ -138,6 +142,35 @@ def dataset_spec(name: str) -> DatasetSpec:
     ImageNet's class names are those of its folders; here they are the numbers 0 to 999.
     """
     return _known(name).spec
+
+
+def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int]:
+    """The numbers of training and test images: of the files on this machine, or else as published."""
+    try:
+        paths = [] if name == "digits" else list(locate(name, data_dir).members.values())
+    except UserError:
+        paths = []
+    if not paths:
+        return _PUBLISHED_SIZES[name]
+    if name == "imagenet":
+        train, test = (
+            sum(sum(1 for _ in folder.iterdir()) for folder in path.iterdir() if folder.is_dir())
+            for path in paths
+        )
+        return train, test
+    if name == "cifar10":
+        sizes = [path.stat().st_size // 3073 for path in paths]
+        return sum(sizes[:-1]), sizes[-1]
+    return _idx_labels(paths[1]), _idx_labels(paths[3])
+
+
+def _idx_labels(path: Path) -> int:
+    """How many labels there are; a gzip file ends with its unpacked size."""
+    with path.open("rb") as file:
+        if path.suffix != ".gz":
+            return path.stat().st_size - 8
+        file.seek(-4, os.SEEK_END)
+        return int.from_bytes(file.read(), "little") - 8
 
 
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
