@@ -59,10 +59,14 @@ def show_command(
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
     from shieldwall.studies.local import to_do
     from shieldwall.studies.steps import KINDS, steps_of
+    from shieldwall.studies.steps import cost as unit_cost
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
     steps = steps_of(study)
-    hours = hours_of(to_do(steps, places), places, device) if cost else {}
+    left = to_do(steps, places)
+    seconds = _unit_seconds(left, places, device, measured=cost)
+    units = {step.name: unit_cost(step, places) for step in left}
+    hours = {name: count * seconds[kind] / 3600 for name, (kind, count) in units.items() if kind in seconds}
     of_run: dict[str, dict[str, Step]] = {}
     for step in steps:
         of_run.setdefault(step.run.key, {})[step.kind] = step
@@ -70,8 +74,8 @@ def show_command(
     for run in study.runs:
         own = of_run[run.key]
         states = [places.state(own[kind]) if kind in own else "-" for kind in KINDS]
-        left = [hours[step.name] for step in own.values() if step.name in hours]
-        table.add_row(str(run), *states, f"{sum(left):.2f}" if left else "")
+        due = [hours[step.name] for step in own.values() if step.name in hours]
+        table.add_row(str(run), *states, f"{sum(due):.2f}" if due else "")
     console.print(study.title, soft_wrap=True)
     console.print(table, crop=False, soft_wrap=True)
     for run in study.runs:
@@ -122,13 +126,85 @@ def run_command(
     else:
         blocked = len(outcome.left) - len(outcome.failed)
         console.print(
-            f"{len(outcome.failed)} steps failed, {blocked} wait for them or are left", soft_wrap=True
+            f"failed steps: {len(outcome.failed)}; steps that need them, or are left: {blocked}",
+            soft_wrap=True,
         )
         raise typer.Exit(1)
 
 
-def hours_of(steps: "list[Step]", places: "Places", device: str | None) -> dict[str, float]:
-    """The hours of each step on this machine, from the time of a unit of its kind, which is measured once."""
+@study_app.command("report")
+def report_command(
+    name: Name,
+    rows: Rows = "*",
+    sigma: Sigma = "",
+    scale: Scale = "1",
+    runs: Runs = None,
+    table: Annotated[
+        list[Path] | None, typer.Option(help="Write the tables (.tex or .md); repeat it for more files.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Plot the curves (.png, .pdf or .svg), a file for each panel.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an interactive HTML page of all runs.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write everything as a Markdown page.")] = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Show a study's results: the paper's tables with ours beside them, and what is not measured yet."""
+    from shieldwall.cli.report import thumbnails
+    from shieldwall.errors import require
+    from shieldwall.files import write_output
+    from shieldwall.report.formats import to_latex, to_markdown, to_terminal
+    from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
+    from shieldwall.results.record import read_runs
+    from shieldwall.results.rows import rows_of
+    from shieldwall.studies import report
+    from shieldwall.studies.local import to_do
+    from shieldwall.studies.steps import cost, steps_of
+
+    if plot or html:
+        require("report", "--plot" if plot else "--html")
+    study, places = _opened(name, rows, sigma, scale, runs, data_dir)
+    steps = steps_of(study)
+    if study.seconds is not None:
+        training = {step.run.row: step for step in steps if step.kind == "train"}
+        seconds = _unit_seconds(list(training.values()), places, device, measured=True)
+        per_image = {
+            row: seconds[kind] for row, step in training.items() if (kind := cost(step, places)[0]) in seconds
+        }
+        tables, left, records = [report.seconds_table(study, per_image)], [], []
+    else:
+        readable = [path for run in study.shown if (path := places.readable(run))]
+        records = read_runs(readable)
+        tables, to_measure = report.tables_of(study, records), to_do(steps, places)
+        seconds = _unit_seconds(to_measure, places, device, measured=False)
+        left = report.not_measured(study, to_measure, places, seconds)
+    console.print(study.title, soft_wrap=True)
+    for each in tables:
+        console.print(to_terminal(each), crop=False)
+    for path in table or ():
+        texts = [to_latex(each, path.stem) if path.suffix == ".tex" else to_markdown(each) for each in tables]
+        write_output(path, "\n".join(texts).encode())
+    if plot is not None:
+        check_figure_path(plot)
+        for panel, of_panel in report.figures_of(study, records).items():
+            file = plot.with_name(f"{plot.stem}-{panel}{plot.suffix}") if panel else plot
+            write_output(file, figure_bytes(accuracy_figure(of_panel), file, describe_figure(of_panel)))
+    if html is not None:
+        from shieldwall.report.page.build import report_page
+
+        text = report_page(rows_of(records, average_seeds=False), None, thumbnails(data_dir))
+        write_output(html, text.encode())
+    if page is not None:
+        write_output(page, report.page(study, records, left).encode())
+    for line in left:
+        console.print(f"not measured yet: {line}", soft_wrap=True)
+
+
+def _unit_seconds(
+    steps: "list[Step]", places: "Places", device: str | None, *, measured: bool
+) -> dict[str, float]:
+    """The seconds of a unit of each kind of step on this machine, as it was measured once, or is now."""
     import json
 
     from shieldwall.files import write_output
@@ -137,18 +213,16 @@ def hours_of(steps: "list[Step]", places: "Places", device: str | None) -> dict[
 
     file, machine = places.roots[0] / "step-seconds.json", f"{platform.node()} {device or ''}".strip()
     known: dict[str, dict[str, float]] = json.loads(file.read_text()) if file.is_file() else {}
-    units = {step.name: cost(step, places) for step in steps}
     missing: dict[str, dict[str, Any]] = {}
     for step in steps:
-        kind, count = units[step.name]
-        if count and kind not in known.get(machine, {}):
+        kind, count = cost(step, places)
+        if measured and count and kind not in known.get(machine, {}):
             missing[kind] = {**task(step, places), "kind": f"time {json.loads(kind)[0]}"}
     if missing:
         console.print(f"timing {len(missing)} kinds of steps on this machine", soft_wrap=True)
         known.setdefault(machine, {}).update(measure(missing, device, console))
         write_output(file, (json.dumps(known, indent=2) + "\n").encode())
-    seconds = known.get(machine, {})
-    return {name: count * seconds.get(kind, 0.0) / 3600 for name, (kind, count) in units.items()}
+    return known.get(machine, {})
 
 
 def _opened(

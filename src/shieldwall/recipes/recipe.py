@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ TRAINING_PRECISIONS = ("float32", "bfloat16")
 
 FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
 """Keys of earlier versions, read for one more release."""
+
+_PATHS = ("init_from", "start")
 
 JOINT = ("drt", "adp", "gal")
 """Methods that compare members, so that all must see the same batches. With the others each member has its
@@ -215,6 +217,30 @@ def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     a, b = _dotted(ours), _dotted(theirs)
     keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
     return "; ".join(f"{key}: {a.get(key)!r}, not {b.get(key)!r}" for key in keys)
+
+
+def distinctions(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """What each of several recipes has in the keys in which they differ, by the key's short name.
+
+    Names, paths and certification aside; `rho` stands for DRT's two weights, `N` for the members.
+    """
+    flat = [_dotted(content) for content in contents]
+    keys = [key for key in flat[0] if all(key in other for other in flat)]
+    keys = [key for key in keys if any(other[key] != flat[0][key] for other in flat)]
+    named: dict[str, list[str]] = {}
+    for key in keys:
+        last = key.rpartition(".")[2]
+        if last in ("rho_gd", "rho_cm"):
+            named["rho"] = [key.replace(last, weight) for weight in ("rho_gd", "rho_cm")]
+        elif key not in ("name", "summary", *_PATHS) and not key.startswith("certification."):
+            named["N" if key == "members" else last] = [key]
+    return [
+        {name: ", ".join(_spoken(each.get(key)) for key in of) for name, of in named.items()} for each in flat
+    ]
+
+
+def _spoken(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _dotted(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -63,12 +63,37 @@ def accuracy_table(
     """
     return Table(
         describe(rows),
-        titles(rows),
+        [_without_place(row, title) for row, title in zip(rows, titles(rows), strict=True)],
         [row.run for row in rows],
-        _columns(rows, table_radii(rows, radii), intervals),
+        _varied(rows) + _columns(rows, table_radii(rows, radii), intervals),
         notes(rows, intervals=intervals),
         intervals,
     )
+
+
+def _varied(rows: Sequence[Row]) -> list[Column]:
+    """A column for each key of the recipes in which runs of the same name differ."""
+    own = [{} if row.is_envelope or (record := row.logs[0].record) is None else record.varied for row in rows]
+    keys = dict.fromkeys(key for each in own for key in each)
+    columns = [
+        _plain(
+            ("", key),
+            [
+                each.get(key, "") if key != "seed" or row.seeds == 1 else ""
+                for row, each in zip(rows, own, strict=True)
+            ],
+        )
+        for key in keys
+    ]
+    return [column for column in columns if any(column.cells)]
+
+
+def _without_place(row: Row, title: str) -> str:
+    """The title without what has columns of its own."""
+    record = row.logs[0].record
+    if row.is_envelope or record is None or not record.varied:
+        return title
+    return title.replace(row.run, record.base, 1)
 
 
 def describe(rows: Sequence[Row]) -> str:
@@ -182,6 +207,12 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
 def _about_envelopes(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
+    over, number = rows[0].over, len(rows[0].by_sigma)
+    if over != "sigma":
+        same = all(len(row.by_sigma) == number for row in rows)
+        which = f"{number} runs" if same else "the runs that differ in that"
+        what = f"best {over}: at each radius the best of {which}, selected on these inputs"
+        return f"{what}; no single classifier attains it"
     sigmas = sigmas_of(rows)
     same = all(sigmas_of([row]) == sigmas for row in rows)
     which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}" if same else "the sigmas that were run"

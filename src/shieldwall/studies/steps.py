@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from shieldwall.data.datasets import split_sizes
 from shieldwall.errors import UserError
-from shieldwall.files import write_atomic
+from shieldwall.files import write_output
 from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.results.archive import SUFFIX, read_archive
 from shieldwall.results.certificate_file import with_current_names
@@ -29,7 +29,6 @@ from shieldwall.vocabulary import EAS, MME, WE, member_vote
 KINDS = ("train", "tune", "certify", "pack")
 DONE, RUNNING, FAILED, MISSING = "done", "running", "failed", "missing"
 _RECIPES = ("recipe.yaml", "start.yaml")
-_FAILURE = "failed.json"
 _COPIES = 10
 """Noisy copies of each held-out image that weights are tuned on."""
 
@@ -155,15 +154,20 @@ class Places:
 
     def failure(self, run: Run) -> dict[str, str]:
         """The step that failed last, and its error."""
-        return {str(key): str(value) for key, value in _yaml(self.folder(run) / _FAILURE).items()}
+        return {str(key): str(value) for key, value in _yaml(self._failure(run)).items()}
 
     def note_failure(self, step: Step, error: str | None) -> None:
         """Write down that the step failed, or that it is tried again."""
-        path = self.folder(step.run) / _FAILURE
+        path = self._failure(step.run)
         if error is None:
             path.unlink(missing_ok=True)
-        elif path.parent.is_dir():
-            write_atomic(path, (json.dumps({"step": step.kind, "error": error}) + "\n").encode())
+        else:
+            write_output(path, (json.dumps({"step": step.kind, "error": error}) + "\n").encode())
+
+    def _failure(self, run: Run) -> Path:
+        """Beside the run folder, which there may be none of."""
+        folder = self.folder(run)
+        return folder.with_name(f"{folder.name}.failed.json")
 
     def is_locked(self, run: Run) -> bool:
         """Whether a process works on the run."""

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import queue
-import statistics
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import Any
 import torch
 
 from shieldwall.data.datasets import dataset_spec
+from shieldwall.data.splits import TensorSplit
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import vote_set
 from shieldwall.errors import LockedError, UserError
@@ -36,11 +36,12 @@ from shieldwall.runs.trained import noise_of
 from shieldwall.runs.tune_weights import tune_weights_run
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
+from shieldwall.training.loop import train
 from shieldwall.training.registry import build_objective
-from shieldwall.training.step import WARM_UP, Arithmetic, Step, make_optimizer
 
 _TRAINING_PIXELS, _NOISY_PIXELS = 200_000, 800_000
 """Of one batch that is timed, on a CPU."""
+_BATCHES = 2
 
 
 def perform(task: Mapping[str, Any], device: str | None) -> Any:
@@ -73,68 +74,37 @@ def perform(task: Mapping[str, Any], device: str | None) -> Any:
 
 
 def _seconds_of_training(recipe: Recipe, device: str | None) -> float:
-    """Of one training image, through all members."""
+    """Of one training image, through all members, once warm-ups are over."""
     where, (shape, classes) = resolve_device(device), dataset_spec(recipe.data)
-    on_cuda = where.type == "cuda"
     size = recipe.schedule.batch_size
-    size = size if on_cuda else max(4, min(size, _TRAINING_PIXELS // math.prod(shape)))
-    members = [
-        to_device(member, where).train()
-        for member in build_members(recipe.model, recipe.members, len(classes), shape, recipe.seed)
-    ]
-    generator = torch.Generator(where).manual_seed(0)
-    images = torch.rand(size, *shape, generator=generator, device=where)
-    with torch.no_grad():
-        labels = members[0](images).argmax(-1)
+    size = size if where.type == "cuda" else max(4, min(size, _TRAINING_PIXELS // math.prod(shape)))
+    images = TensorSplit(torch.rand(_BATCHES * size, *shape), torch.zeros(_BATCHES * size, dtype=torch.int64))
     objective = build_objective(recipe.objective, noise_of(recipe)).at_epoch(recipe.schedule.epochs)
-    schedule = recipe.schedule
-    steps = []
-    for group in [[member] for member in members] if recipe.independent else [members]:
-        optimizer = make_optimizer(group, schedule.lr, schedule.momentum, schedule.weight_decay, where)
-        arithmetic = Arithmetic(schedule.precision, schedule.clip)
-        steps.append(Step(group, objective, optimizer, generator, arithmetic))
-
-    def update() -> None:
-        for step in steps:
-            step(images, labels, 1e-6)
-        if on_cuda:
-            torch.cuda.synchronize()
-
-    return _median_seconds(update, WARM_UP + 2 if on_cuda else 1) / size
+    records = train(
+        build_members(recipe.model, recipe.members, len(classes), shape, recipe.seed), images, objective,
+        schedule=replace(recipe.schedule, epochs=3, batch_size=size, lr=1e-6), independent=recipe.independent,
+        device=where,
+    )  # fmt: skip
+    return float(min(record["seconds"] for record in records)) / len(images)
 
 
 def _seconds_of_certifying(recipe: Recipe, device: str | None, compile: bool) -> float:
     """Of one noise sample, through all members and votes."""
     where, (shape, classes) = resolve_device(device), dataset_spec(recipe.data)
     size = max(8, min(1_024, (50 if where.type == "cuda" else 1) * _NOISY_PIXELS // math.prod(shape)))
-    members = [
-        to_device(member, where).eval()
-        for member in build_members(recipe.model, recipe.members, len(classes), shape, recipe.seed)
-    ]
+    members = build_members(recipe.model, recipe.members, len(classes), shape, recipe.seed)
     which = Certification(n0=size, n=3 * size, alpha=0.5, precision=recipe.certification.precision)
-    plan = Plan(noise_of(recipe), math.prod(shape), which)
     sampler = Sampler.of_plan(
-        members,
-        vote_set(None, recipe.members),
-        plan,
-        shape=shape,
-        device=where,
-        batch_size=size,
+        [to_device(member, where).eval() for member in members], vote_set(None, recipe.members),
+        Plan(noise_of(recipe), math.prod(shape), which), shape=shape, device=where, batch_size=size,
         compile=compile,
-    )
-    image = torch.rand(shape, generator=torch.Generator().manual_seed(0))
-    return _median_seconds(lambda: [*sampler.counts([(0, image)])], 1) / (4 * size)
-
-
-def _median_seconds(work: Any, warm_up: int, repeats: int = 3) -> float:
-    for _ in range(warm_up):
-        work()
+    )  # fmt: skip
     times = []
-    for _ in range(repeats):
+    for _ in range(4):  # the first is for warming up
         began = time.perf_counter()
-        work()
+        list(sampler.counts([(0, torch.full(shape, 0.5))]))
         times.append(time.perf_counter() - began)
-    return statistics.median(times)
+    return min(times) / (which.n0 + which.n)
 
 
 def main() -> None:
