@@ -1,8 +1,7 @@
 """Studies: `study list`, `study show`, `study run` and `study report`."""
 
-import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -57,14 +56,14 @@ def show_command(
     device: Device = None,
 ) -> None:
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
-    from shieldwall.studies.local import to_do
+    from shieldwall.studies.local import to_do, unit_seconds
     from shieldwall.studies.steps import KINDS, steps_of
     from shieldwall.studies.steps import cost as unit_cost
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
     steps = steps_of(study)
     left = to_do(steps, places)
-    seconds = _unit_seconds(left, places, device, measured=cost)
+    seconds, _ = unit_seconds(left, places, device, console if cost else None)
     units = {step.name: unit_cost(step, places) for step in left}
     hours = {name: count * seconds[kind] / 3600 for name, (kind, count) in units.items() if kind in seconds}
     of_run: dict[str, dict[str, Step]] = {}
@@ -159,7 +158,7 @@ def report_command(
     from shieldwall.results.record import read_runs
     from shieldwall.results.rows import rows_of
     from shieldwall.studies import report
-    from shieldwall.studies.local import to_do
+    from shieldwall.studies.local import to_do, unit_seconds
     from shieldwall.studies.steps import cost, steps_of
 
     if plot or html:
@@ -168,7 +167,7 @@ def report_command(
     steps = steps_of(study)
     if study.seconds is not None:
         training = {step.run.row: step for step in steps if step.kind == "train"}
-        seconds = _unit_seconds(list(training.values()), places, device, measured=True)
+        seconds, machine = unit_seconds(list(training.values()), places, device, console)
         per_image = {
             row: seconds[kind] for row, step in training.items() if (kind := cost(step, places)[0]) in seconds
         }
@@ -177,7 +176,7 @@ def report_command(
         readable = [path for run in study.shown if (path := places.readable(run))]
         records = read_runs(readable)
         tables, to_measure = report.tables_of(study, records), to_do(steps, places)
-        seconds = _unit_seconds(to_measure, places, device, measured=False)
+        seconds, machine = unit_seconds(to_measure, places, device, None)
         left = report.not_measured(study, to_measure, places, seconds)
     console.print(study.title, soft_wrap=True)
     for each in tables:
@@ -196,33 +195,9 @@ def report_command(
         text = report_page(rows_of(records, average_seeds=False), None, thumbnails(data_dir))
         write_output(html, text.encode())
     if page is not None:
-        write_output(page, report.page(study, records, left).encode())
+        write_output(page, report.page(study, records, left, machine).encode())
     for line in left:
         console.print(f"not measured yet: {line}", soft_wrap=True)
-
-
-def _unit_seconds(
-    steps: "list[Step]", places: "Places", device: str | None, *, measured: bool
-) -> dict[str, float]:
-    """The seconds of a unit of each kind of step on this machine, as it was measured once, or is now."""
-    import json
-
-    from shieldwall.files import write_output
-    from shieldwall.studies.local import measure
-    from shieldwall.studies.steps import cost, task
-
-    file, machine = places.roots[0] / "step-seconds.json", f"{platform.node()} {device or ''}".strip()
-    known: dict[str, dict[str, float]] = json.loads(file.read_text()) if file.is_file() else {}
-    missing: dict[str, dict[str, Any]] = {}
-    for step in steps:
-        kind, count = cost(step, places)
-        if measured and count and kind not in known.get(machine, {}):
-            missing[kind] = {**task(step, places), "kind": f"time {json.loads(kind)[0]}"}
-    if missing:
-        console.print(f"timing {len(missing)} kinds of steps on this machine", soft_wrap=True)
-        known.setdefault(machine, {}).update(measure(missing, device, console))
-        write_output(file, (json.dumps(known, indent=2) + "\n").encode())
-    return known.get(machine, {})
 
 
 def _opened(

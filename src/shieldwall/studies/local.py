@@ -7,13 +7,14 @@ is done is read from the folders, so that it can be killed at any time, and two 
 import contextlib
 import json
 import os
+import platform
 import selectors
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from typing import Any
 from rich.console import Console
 
 from shieldwall.errors import UserError
-from shieldwall.studies.steps import Places, Step, task
+from shieldwall.files import write_output
+from shieldwall.studies.steps import Places, Step, cost, task
 
 _POLL_SECONDS = 0.5
 _SECONDS_BETWEEN_LINES = 60.0
@@ -40,6 +42,38 @@ def default_jobs() -> int:
     """A process for each GPU, or for each core where there is none."""
     gpus = Path("/proc/driver/nvidia/gpus")
     return len(list(gpus.iterdir())) if gpus.is_dir() else len(os.sched_getaffinity(0))
+
+
+def machine_name(device: str | None) -> str:
+    """The GPU, or what the cores are."""
+    for file in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")) if device != "cpu" else ():
+        return file.read_text().partition("Model:")[2].partition("\n")[0].strip()
+    return f"cpu ({platform.machine()}, {os.cpu_count()} cores)"
+
+
+def unit_seconds(
+    steps: Sequence[Step], places: Places, device: str | None, console: Console | None
+) -> tuple[dict[str, float], str]:
+    """The seconds of a unit of each kind of step, and the machine; what is not known is measured once.
+
+    Without a console nothing is measured, and seconds of another machine will do.
+    """
+    file, machine = places.roots[0] / "step-seconds.json", machine_name(device)
+    known: dict[str, dict[str, float]] = json.loads(file.read_text()) if file.is_file() else {}
+    if console is None:
+        machine = machine if machine in known else next(iter(known), "")
+        return known.get(machine, {}), machine
+    missing: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        kind, count = cost(step, places)
+        if count and kind not in known.get(machine, {}):
+            missing[kind] = {**task(step, places), "kind": f"time {json.loads(kind)[0]}"}
+    if missing:
+        console.print(f"timing {len(missing)} kinds of steps on this machine", soft_wrap=True)
+    for kind, seconds in _measured(missing, device, console):
+        known.setdefault(machine, {})[kind] = seconds
+        write_output(file, (json.dumps(known, indent=2) + "\n").encode())
+    return known.get(machine, {}), machine
 
 
 def run_steps(
@@ -120,21 +154,18 @@ def to_do(steps: Sequence[Step], places: Places) -> list[Step]:
     return [step for step in steps if step.name in wanted]
 
 
-def measure(tasks: Mapping[str, dict[str, Any]], device: str | None, console: Console) -> dict[str, float]:
-    """The seconds of a unit of each kind, measured by a worker; kinds that cannot be are left out."""
-    seconds = {}
+def _measured(tasks: Mapping[str, Any], device: str | None, console: Console) -> Iterator[tuple[str, float]]:
+    """The seconds of a unit of each kind, from a worker; kinds that cannot be measured are left out."""
     with _Workers(1, device) as workers:
-        for kind, each in tasks.items():
-            workers.give(None, each)
-            answers: list[Any] = []
-            while not answers:
-                answers = workers.wait(_POLL_SECONDS)
-            answer = answers[0][1]
+        for kind, message in tasks.items():
+            workers.give(None, message)
+            while not (ended := workers.wait(_POLL_SECONDS)):
+                pass
+            answer = ended[0][1]
             if answer["error"] is None:
-                seconds[kind] = float(answer["value"])
+                yield kind, float(answer["value"])
             else:
                 console.print(f"no cost for {kind}: {answer['error']}", soft_wrap=True)
-    return seconds
 
 
 class _Workers:

@@ -125,14 +125,15 @@ def not_measured(
     return lines
 
 
-def page(study: Study, records: Sequence[RunRecord], left: Sequence[str]) -> str:
-    """All of it in Markdown."""
+def page(study: Study, records: Sequence[RunRecord], left: Sequence[str], machine: str) -> str:
+    """All of it in Markdown; `machine` is where the hours were measured."""
     parts = [f"# {study.title}", f"<!-- Written by `shieldwall study report {study.name}`. -->"]
-    parts += [
-        to_markdown(table).rstrip("\n").replace("|   ", "| &nbsp; ") for table in tables_of(study, records)
-    ]
+    parts += study.notes
+    for table in tables_of(study, records):
+        parts.append(to_markdown(table).rstrip("\n").replace("|   ", "| &nbsp; "))
     if left:
-        parts += ["## Not measured yet", "\n".join(f"- {line}" for line in left)]
+        parts += ["## Not measured yet", *([f"Hours of one core or GPU: {machine}."] if machine else [])]
+        parts.append("\n".join(f"- {line}" for line in left))
     if records:
         parts += ["## How each run was made", "\n".join(f"- {_made(record)}" for record in records)]
     return "\n\n".join(parts) + "\n"

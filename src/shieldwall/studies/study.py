@@ -41,11 +41,12 @@ TINY_SCALE = 0.01
 _LEAST_N = 100
 _CARRIED = ("sigma", "seed", "members", "model", "data", "noise")
 """Keys that a run shares with the one that it starts from."""
+_TEXTS = tuple[str, ...]
 _STUDY_KEYS: dict[str, Any] = {
-    "summary": str, "like": str, "only": tuple[str, ...], "paper": tuple[str, ...], "panel": str,
-    "best_over": tuple[str, ...], "compile": bool, "seconds": dict[str, float], "rows": dict,
+    "summary": str, "like": str, "only": _TEXTS, "paper": _TEXTS, "panel": str, "best_over": _TEXTS,
+    "notes": _TEXTS, "compile": bool, "seconds": dict[str, float], "rows": dict,
 }  # fmt: skip
-_ROW_KEYS: dict[str, Any] = {"recipe": str, "from": str, "votes": tuple[str, ...], "tune": tuple[str, ...]}
+_ROW_KEYS: dict[str, Any] = {"recipe": str, "from": str, "votes": _TEXTS, "tune": _TEXTS}
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class Study:
     best_over: tuple[str, ...] = ()
     seconds: Mapping[str, float] | None = None
     """The paper's seconds per mini-batch by row, where the study is about these."""
+    notes: tuple[str, ...] = ()
     scale: float = 1.0
 
     @property
@@ -150,7 +152,8 @@ def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str 
     tables = common.get("paper", (name,) if paper.rows(name) else ())
     return Study(
         name, common.get("summary", ""), tuple(ordered.values()), tuple(shown), tuple(tables),
-        common.get("panel", ""), common.get("best_over", ()), common.get("seconds"), size,
+        common.get("panel", ""), common.get("best_over", ()), common.get("seconds"),
+        common.get("notes", ()), size,
     )  # fmt: skip
 
 
@@ -329,7 +332,7 @@ def _resolved(name: str, content: Mapping[str, Any], below: tuple[str, ...] = ()
 
 def _typed(key: str, value: Any, kind: Any) -> Any:
     try:
-        return coerce([value] if kind == tuple[str, ...] and isinstance(value, str) else value, kind, key)
+        return coerce([value] if kind == _TEXTS and isinstance(value, str) else value, kind, key)
     except UserError as error:
         raise UserError(str(error).replace("recipe key", "study key")) from error
 
