@@ -20,9 +20,9 @@ def test_a_search_uses_held_out_images_alone(tmp_path: Path) -> None:
     train_run(recipe, tmp_path / "run", data_dir=tmp_path / "data")
     done = subprocess.run(
         [
-            *(sys.executable, str(ROOT / "benchmarks" / "drt_search.py"), "run", "--epochs", "1", "--n", "100"),
-            *("--images", "2", "--try", "0.1,0.1,0.001,warmup=2,clip=1", "--out", "tries.jsonl"),
-            *("--data-dir", "data"),
+            *(sys.executable, str(ROOT / "benchmarks" / "drt_search.py"), "run", "--epochs", "1"),
+            *("--n", "100", "--images", "2", "--try", "0.1,0.1,0.001,warmup=2,clip=1"),
+            *("--out", "tries.jsonl", "--data-dir", "data"),
         ],
         cwd=tmp_path, capture_output=True, text=True, timeout=120,
     )  # fmt: skip

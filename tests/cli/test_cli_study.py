@@ -91,16 +91,15 @@ def test_all_steps_are_done_once(filled: Path, mine: Path, shieldwall: Shieldwal
 
 def test_its_report_names_rows_by_what_varies(filled: Path, mine: Path, shieldwall: Shieldwall) -> None:
     shutil.copytree(filled / "runs", "runs")
-    files = [Path(name) for name in ("t.md", "t.tex", "page.md", "p.png", "p.html")]
-    options = [("--table", files[0]), ("--table", files[1]), ("--page", files[2]), ("--plot", files[3])]
-    said = shieldwall("study", "report", "mine.yaml", *(part for option in options for part in option))
+    files = [Path(name) for name in ("page.md", "t.tex", "p.png", "p.html")]
+    said = shieldwall("study", "report", "mine.yaml", *(part for file in files for part in ("--to", file)))
     assert said.code == 0
-    lines = files[0].read_text().splitlines()
-    assert lines[2].startswith("|  | rho | clean 0.00 |")
+    assert all(file.stat().st_size > 0 for file in files)
+    page = files[0].read_text()
+    lines = page.splitlines()
+    assert any(line.startswith("|  | rho | clean 0.00 |") for line in lines)
     drt = [line.split(" | ")[:2] for line in lines if line.startswith("| digits-drt")]
     assert drt == [["| digits-drt-0.25 WE", "0.05, 0.2"], ["| digits-drt-0.25 WE", "0.1, 0.2"]]
-    assert files[3].stat().st_size > 0
-    page = files[2].read_text()
     assert "not measured" not in page.lower()
     assert page.count("learning rate") == 3
 
@@ -146,7 +145,7 @@ def test_a_failed_row_does_not_stop_the_others(mine: Path, filled: Path, shieldw
     mine.write_text(MINE + BROKEN)
     failed = shieldwall("study", "run", "mine.yaml")
     assert failed.code == 1
-    assert "train broken, sigma 0.25, members 2: failed: model 'nowhere:nothing': cannot import" in failed.out
+    assert "train broken, sigma 0.25, members 2, model nowhere:nothing: failed: model " in failed.out
     assert failed.out.endswith("failed steps: 1; steps that need them, or are left: 2\n")
     shown = shieldwall("study", "show", "mine.yaml", "--no-cost").out
     assert shown.count("failed") == 2  # of the row, and why
@@ -175,7 +174,7 @@ def test_costs_are_measured_once(mine: Path, shieldwall: Shieldwall) -> None:
 def as_the_paper_s(place: Path, *arguments: str) -> list[str]:
     """The lines of the paper's table, filled from nothing on 40 training and 3 test images."""
     write_mnist(place / "data" / "mnist", extra=34)
-    for verb in (["run"], ["report", "--table", "t.md"]):
+    for verb in (["run"], ["report", "--to", "t.md"]):
         with process(
             *("-m", "shieldwall", "study", *verb, "tab:mnisttable", "--scale", "tiny", "--data-dir", "data"),
             *arguments,
@@ -185,13 +184,14 @@ def as_the_paper_s(place: Path, *arguments: str) -> list[str]:
         assert done.code == 0, done
         assert "scale 0.01: fewer epochs, inputs and draws" in done.out
     assert "not measured yet" not in done.out
-    return (place / "t.md").read_text().splitlines()
+    return [line for line in (place / "t.md").read_text().splitlines() if line]
 
 
 def test_rows_of_the_paper_s_table_from_nothing() -> None:
     lines = as_the_paper_s(Path(), "--rows", "stability", "--sigma", "0.5")
-    assert lines[4].startswith("| Stability | ")
-    assert lines[5].startswith("|   paper | 99.3 | 98.6 |")
+    ours, theirs = [line for line in lines if line.startswith("|")][2:4]
+    assert ours.startswith("| Stability | ")
+    assert theirs.startswith("| &nbsp; paper | 99.3 | 98.6 |")
     assert "not measured: Gaussian, SmoothAdv, MACER, SWEEN (Gaussian)" in "\n".join(lines)
 
 
@@ -245,10 +245,11 @@ def test_a_killed_worker_is_a_failed_step(filled: Path, mine: Path) -> None:
     with process(*RUN) as started:
         wait_until(lambda: any(Path("runs").rglob("training.jsonl")), started)
         children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-        os.kill(int(children[0]), signal.SIGKILL)
+        workers = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(int(workers[0]), signal.SIGKILL)
         ended = finish(started)
     assert ended.code == 1
-    assert "failed: its process ended with signal 9" in ended.out
+    assert "failed: its process ended with code -9" in ended.out
     assert resumed(Path()).code == 0
     assert results(Path()) == results(filled)
 

@@ -154,7 +154,7 @@ def test_a_study_from_a_run_folder_or_a_recipe_file(tmp_path: Path) -> None:
         ("- a\n", "is not a study: it must hold keys such as summary and rows"),
         ("summary: x\n", "has no rows"),
         ("rows: {a: {}}\n", "row a: it needs a recipe"),
-        ("rows: {a: 3}\n", "row a: it must hold keys such as recipe; given: 3"),
+        ("rows: {a: 3}\n", "row a: it needs a recipe, such as `recipe: mnist-gaussian`; given: 3"),
         ("rows: {a: {recipe: mnist-gaussain}}\n", "did you mean 'mnist-gaussian'"),
         (
             "rows: {a: {recipe: smoke}}\nsigmas: [1]\n",

@@ -39,9 +39,11 @@ def write(tmp_path: Path) -> Write:
         made = {"date": "2026-11-16T09:00", "commit": "a" * 40, "device": "cpu"}
         (folder / "environment.json").write_text(json.dumps({"train": made, "certify": made}))
         settings = {
-            **asdict(run.recipe.certification), "norm": "l2", "seed": 0, "noise": f"gaussian({run.recipe.sigma})",
-            "members_sha256": "b" * 64, **({"tuned": {way: [1.0] for way in run.tune}} if run.tune else {}),
+            **asdict(run.recipe.certification), "norm": "l2", "seed": 0, "members_sha256": "b" * 64,
+            "noise": f"gaussian({run.recipe.sigma})",
         }  # fmt: skip
+        if run.tune:
+            settings["tuned"] = {way: [1.0] for way in run.tune}
         del settings["radii"]
         (certificates / "settings.yaml").write_text(yaml.safe_dump(settings))
         names = ["member-1", "member-2", "member-3", "we", "mme", "eas", *(f"we-{way}" for way in run.tune)]
@@ -147,10 +149,10 @@ def test_a_page_says_how_each_run_was_made(tmp_path: Path, write: Write) -> None
     places = Places([tmp_path])
     path = places.readable(known.runs[0])
     assert path is not None
-    page = report.page(known, read_runs([path]), ["x: `y`"], "a machine")
+    records = read_runs([path])
+    page = report.page(known, report.tables_of(known, records), records, ["x: `y`"], "a machine")
     assert (
-        "- `mnist-short-gaussian-1.0`: 40 epochs, learning rate 0.05, seed 0; 1,000 inputs, n0 = 100, n = 100,000, "
-        in page
+        "- `mnist-short-gaussian-1.0`: 40 epochs, learning rate 0.05, seed 0; 1,000 inputs, n0 = 100," in page
     )
     assert (
         "bfloat16; trained 2026-11-16, certified 2026-11-16, commit aaaaaaa, cpu; weights `bbbbbbbbbbbb`"
@@ -161,7 +163,7 @@ def test_a_page_says_how_each_run_was_made(tmp_path: Path, write: Write) -> None
 
 
 def test_the_results_page_is_what_the_packed_runs_give(tmp_path: Path) -> None:
-    """shieldwall study report mnist-short --runs results/mnist --page docs/results.md"""
+    """shieldwall study report mnist-short --runs results/mnist --to docs/results.md"""
     from typer.testing import CliRunner
 
     from shieldwall import cli
@@ -173,7 +175,7 @@ def test_the_results_page_is_what_the_packed_runs_give(tmp_path: Path) -> None:
         "mnist-short",
         "--runs",
         str(ROOT / "results" / "mnist"),
-        "--page",
+        "--to",
         str(page),
     ]
     result = CliRunner().invoke(cli.app, arguments, catch_exceptions=False)
@@ -193,12 +195,14 @@ def test_every_study_is_on_the_page_of_the_paper_s_tables() -> None:
 
 def test_seconds_per_mini_batch() -> None:
     known = study.get("time-per-mini-batch")
-    table = report.seconds_table(known, {"drt": 1 / 256, "smoothadv": 3 / 256, "gaussian": 0.5 / 256})
-    cells = {column.heading[1]: column.cells for column in table.columns}
-    assert cells == {
-        "ours, s": ["1.000", "3.000", "0.500"], "ours, DRT = 1": ["1.00", "3.00", "0.50"],
-        "paper, s": ["1.040", "1.860", ""], "paper, DRT = 1": ["1.00", "1.79", ""],
-    }  # fmt: skip
+    places, training = Places([Path("nowhere")]), [step for step in steps_of(known) if step.kind == "train"]
+    seconds = {cost(step, places)[0]: 1 / 256 for step in training if step.run.row in ("drt", "gaussian")}
+    table = report.seconds_table(known, training, places, seconds)
+    cells = zip(*(column.cells for column in table.columns), strict=True)
+    rows = dict(zip(table.row_titles, cells, strict=True))
+    assert rows["drt"] == ("1.000", "1.04")
+    assert rows["gaussian"] == ("1.000", "")
+    assert rows["cifar10-smoothadv"] == ("", "6.39")
 
 
 @pytest.mark.parametrize(

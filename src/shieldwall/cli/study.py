@@ -56,8 +56,8 @@ def show_command(
     device: Device = None,
 ) -> None:
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
-    from shieldwall.studies.local import to_do, unit_seconds
-    from shieldwall.studies.steps import KINDS, steps_of
+    from shieldwall.studies.local import unit_seconds
+    from shieldwall.studies.steps import KINDS, steps_of, to_do
     from shieldwall.studies.steps import cost as unit_cost
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
@@ -138,14 +138,13 @@ def report_command(
     sigma: Sigma = "",
     scale: Scale = "1",
     runs: Runs = None,
-    table: Annotated[
-        list[Path] | None, typer.Option(help="Write the tables (.tex or .md); repeat it for more files.")
+    to: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Write a file: .md or .html (everything), .tex (the tables), .png, .pdf or .svg (the "
+            "curves, a file for each panel). Repeat it for more files."
+        ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Plot the curves (.png, .pdf or .svg), a file for each panel.")
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write an interactive HTML page of all runs.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Write everything as a Markdown page.")] = None,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
@@ -153,49 +152,46 @@ def report_command(
     from shieldwall.cli.report import thumbnails
     from shieldwall.errors import require
     from shieldwall.files import write_output
-    from shieldwall.report.formats import to_latex, to_markdown, to_terminal
+    from shieldwall.report.formats import to_latex, to_terminal
     from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
-    from shieldwall.results.record import read_runs
+    from shieldwall.results.record import RunRecord, read_runs
     from shieldwall.results.rows import rows_of
     from shieldwall.studies import report
-    from shieldwall.studies.local import to_do, unit_seconds
-    from shieldwall.studies.steps import cost, steps_of
+    from shieldwall.studies.local import unit_seconds
+    from shieldwall.studies.steps import steps_of, to_do
 
-    if plot or html:
-        require("report", "--plot" if plot else "--html")
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
-    steps = steps_of(study)
-    if study.seconds is not None:
-        training = {step.run.row: step for step in steps if step.kind == "train"}
-        seconds, machine = unit_seconds(list(training.values()), places, device, console)
-        per_image = {
-            row: seconds[kind] for row, step in training.items() if (kind := cost(step, places)[0]) in seconds
-        }
-        tables, left, records = [report.seconds_table(study, per_image)], [], []
+    records: list[RunRecord] = []
+    left: list[str] = []
+    if study.seconds:
+        training = [step for step in steps_of(study) if step.kind == "train"]
+        seconds, machine = unit_seconds(training, places, device, console)
+        tables = [report.seconds_table(study, training, places, seconds)]
     else:
-        readable = [path for run in study.shown if (path := places.readable(run))]
-        records = read_runs(readable)
-        tables, to_measure = report.tables_of(study, records), to_do(steps, places)
-        seconds, machine = unit_seconds(to_measure, places, device, None)
-        left = report.not_measured(study, to_measure, places, seconds)
+        records = read_runs(path for run in study.shown if (path := places.readable(run)))
+        steps = to_do(steps_of(study), places)
+        seconds, machine = unit_seconds(steps, places, device, None)
+        tables, left = report.tables_of(study, records), report.not_measured(study, steps, places, seconds)
     console.print(study.title, soft_wrap=True)
-    for each in tables:
-        console.print(to_terminal(each), crop=False)
-    for path in table or ():
-        texts = [to_latex(each, path.stem) if path.suffix == ".tex" else to_markdown(each) for each in tables]
-        write_output(path, "\n".join(texts).encode())
-    if plot is not None:
-        check_figure_path(plot)
-        for panel, of_panel in report.figures_of(study, records).items():
-            file = plot.with_name(f"{plot.stem}-{panel}{plot.suffix}") if panel else plot
-            write_output(file, figure_bytes(accuracy_figure(of_panel), file, describe_figure(of_panel)))
-    if html is not None:
-        from shieldwall.report.page.build import report_page
+    for table in tables:
+        console.print(to_terminal(table), crop=False)
+    for path in to or ():
+        if path.suffix == ".md":
+            write_output(path, report.page(study, tables, records, left, machine).encode())
+        elif path.suffix == ".tex":
+            write_output(path, "\n".join(to_latex(table, path.stem) for table in tables).encode())
+        elif path.suffix == ".html":
+            require("report", f"--to {path}")
+            from shieldwall.report.page.build import report_page
 
-        text = report_page(rows_of(records, average_seeds=False), None, thumbnails(data_dir))
-        write_output(html, text.encode())
-    if page is not None:
-        write_output(page, report.page(study, records, left, machine).encode())
+            of_runs = rows_of(records, average_seeds=False)
+            write_output(path, report_page(of_runs, None, thumbnails(data_dir)).encode())
+        else:
+            check_figure_path(path)
+            require("report", f"--to {path}")
+            for panel, drawn in report.figures_of(study, records).items():
+                file = path.with_name(f"{path.stem}-{panel}{path.suffix}") if panel else path
+                write_output(file, figure_bytes(accuracy_figure(drawn), file, describe_figure(drawn)))
     for line in left:
         console.print(f"not measured yet: {line}", soft_wrap=True)
 

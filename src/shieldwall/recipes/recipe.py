@@ -171,17 +171,23 @@ def from_mapping(mapping: Mapping[str, Any]) -> Recipe:
 
 
 def from_file(path: Path) -> Recipe:
+    return from_mapping(read_mapping(path, "recipe", "data, model and sigma"))
+
+
+def read_mapping(path: Path, kind: str, keys: str) -> dict[str, Any]:
+    """The keys of a YAML file, a recipe or a study, which must have keys such as these."""
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
+        verb = "recipes" if kind == "recipe" else "study list"
         raise UserError(
-            f"the recipe file {path} does not exist; `shieldwall recipes` lists those by name"
+            f"the {kind} file {path} does not exist; `shieldwall {verb}` lists those by name"
         ) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path} is not a readable recipe: {' '.join(str(error).split())}") from error
+        raise UserError(f"{path} is not a readable {kind}: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise UserError(f"{path} is not a recipe: it must hold keys such as data, model and sigma")
-    return from_mapping(content)
+        raise UserError(f"{path} is not a {kind}: it must hold keys such as {keys}")
+    return content
 
 
 def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:

@@ -87,23 +87,19 @@ def figures_of(study: Study, records: Sequence[RunRecord]) -> dict[str, list[Row
     }
 
 
-def seconds_table(study: Study, seconds: Mapping[str, float]) -> Table:
-    """Seconds per mini-batch by row, ours and the paper's, each also relative to DRT's."""
-    printed, rows = study.seconds or {}, list(seconds)
-    columns = []
-    for whose, values in (("ours", {row: BATCH * each for row, each in seconds.items()}), ("paper", printed)):
-        drt = [values.get("cifar10-drt" if row.startswith("cifar10") else "drt") for row in rows]
-        ratios = [
-            values[row] / base if row in values and base else None
-            for row, base in zip(rows, drt, strict=True)
-        ]
-        cells = [f"{values[row]:.3f}" if row in values else "" for row in rows]
-        columns += [_plain(f"{whose}, s", cells)]
-        columns += [
-            _plain(f"{whose}, DRT = 1", ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios])
-        ]
+def seconds_table(
+    study: Study, training: Sequence[Step], places: Places, seconds: Mapping[str, float]
+) -> Table:
+    """Seconds per mini-batch by row, ours and the paper's."""
+    rows = {step.run.row: seconds.get(cost(step, places)[0]) for step in training}
+    ours = ["" if each is None else f"{BATCH * each:.3f}" for each in rows.values()]
+    theirs = [f"{study.seconds[row]:.2f}" if row in study.seconds else "" for row in rows]
+    columns = [
+        Column(("", heading), cells, [False] * len(cells), [""] * len(cells))
+        for heading, cells in (("ours, s", ours), ("paper, s", theirs))
+    ]
     note = "the paper's: one GTX 1080 Ti for MNIST, four for CIFAR-10"
-    return Table(study.title, rows, rows, columns, [note], False)
+    return Table(study.title, list(rows), list(rows), columns, [note], False)
 
 
 def not_measured(
@@ -125,11 +121,13 @@ def not_measured(
     return lines
 
 
-def page(study: Study, records: Sequence[RunRecord], left: Sequence[str], machine: str) -> str:
+def page(
+    study: Study, tables: Sequence[Table], records: Sequence[RunRecord], left: Sequence[str], machine: str
+) -> str:
     """All of it in Markdown; `machine` is where the hours were measured."""
     parts = [f"# {study.title}", f"<!-- Written by `shieldwall study report {study.name}`. -->"]
     parts += study.notes
-    for table in tables_of(study, records):
+    for table in tables:
         parts.append(to_markdown(table).rstrip("\n").replace("|   ", "| &nbsp; "))
     if left:
         parts += ["## Not measured yet", *([f"Hours of one core or GPU: {machine}."] if machine else [])]
@@ -168,10 +166,6 @@ def _column(heading: str, cells: Sequence[_Cell]) -> Column:
     texts = [text for cell in cells for text in cell[:3]]
     bold = [each for cell in cells for each in (False, False, cell.beyond)]
     return Column(("", heading), texts, bold, [""] * len(texts))
-
-
-def _plain(heading: str, cells: list[str]) -> Column:
-    return Column(("", heading), cells, [False] * len(cells), [""] * len(cells))
 
 
 def _at_radius(pair: Pair, radius: float) -> _Cell:

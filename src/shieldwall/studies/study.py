@@ -18,35 +18,27 @@ A study `like` another has that one's keys and rows beside its own; `only` names
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatch
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from shieldwall import recipes
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.recipes import Recipe
-from shieldwall.recipes.fields import coerce
+from shieldwall.recipes.fields import build, coerce
+from shieldwall.recipes.recipe import read_mapping
 from shieldwall.results import paper
 from shieldwall.results.rows import method_of
 
 PACKAGED = Path(__file__).with_name("paper.yaml")
-TINY = "tiny"
-TINY_SCALE = 0.01
-"""Of the scale `tiny`, which also takes one value of rho per row and sigma."""
+TINY, TINY_SCALE = "tiny", 0.01
+"""A scale by name, which also takes one value of rho per row and sigma."""
 _LEAST_N = 100
 _CARRIED = ("sigma", "seed", "members", "model", "data", "noise")
 """Keys that a run shares with the one that it starts from."""
-_TEXTS = tuple[str, ...]
-_STUDY_KEYS: dict[str, Any] = {
-    "summary": str, "like": str, "only": _TEXTS, "paper": _TEXTS, "panel": str, "best_over": _TEXTS,
-    "notes": _TEXTS, "compile": bool, "seconds": dict[str, float], "rows": dict,
-}  # fmt: skip
-_ROW_KEYS: dict[str, Any] = {"recipe": str, "from": str, "votes": _TEXTS, "tune": _TEXTS}
 
 
 @dataclass(frozen=True)
@@ -55,25 +47,23 @@ class Run:
 
     row: str
     recipe: Recipe
-    """All of it, without the folder of the run that it starts from."""
     values: Mapping[str, Any]
     """What the study sets in the recipe, by key."""
-    start: "Run | None" = None
-    tune: tuple[str, ...] = ()
-    """The ways to tune weights, as `tune-weights` calls the votes: sween, grid, grid-0.5."""
-    votes: tuple[str, ...] = ()
+    start: "Run | None"
+    tune: tuple[str, ...]
+    """The ways to tune weights, as the votes are called: sween, grid, grid-0.5."""
+    votes: tuple[str, ...]
     """Those that are shown; all are certified."""
-    compile: bool = False
+    compile: bool
 
     @cached_property
     def key(self) -> str:
-        """Equal for runs that train the same members, whatever they are called and however certified."""
-        return key_of(self.chain)
+        return key_of(run.recipe for run in self.chain)
 
     @property
-    def chain(self) -> list[Recipe]:
-        """The recipe, that of the run it starts from, and so on."""
-        return [self.recipe, *(self.start.chain if self.start else [])]
+    def chain(self) -> "list[Run]":
+        """This run, the one that it starts from, and so on."""
+        return [self, *(self.start.chain if self.start else [])]
 
     @property
     def folder(self) -> str:
@@ -81,39 +71,132 @@ class Run:
         return f"{self.recipe.name}-{self.key}"
 
     def __str__(self) -> str:
-        values = {
-            key: value for key, value in self.values.items() if key in ("sigma", "rho", "seed", "members")
-        }
-        return ", ".join([self.row, *(f"{key} {spoken(value)}" for key, value in values.items())])
+        said = [f"{key} {spoken(self.values[key])}" for key in (*_CARRIED, "rho") if key in self.values]
+        return ", ".join([self.row, *said])
 
 
 @dataclass(frozen=True)
 class Study:
+    """A study as it is written: its own keys, and in `settings` those of its recipes."""
+
     name: str
-    summary: str
-    runs: tuple[Run, ...]
-    """Every run once, each after the one that it starts from."""
-    shown: tuple[Run, ...]
-    """Those of the rows that the study is about."""
+    settings: Mapping[str, Any]
+    scale: float
+    pick: str
+    """A glob: the rows that are wanted."""
+    sigmas: Sequence[float]
+    """Those that are wanted; none for all."""
+    one_rho: bool
+    summary: str = ""
+    notes: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     paper: tuple[str, ...] = ()
     """The labels of the paper's tables that the runs are held against."""
     panel: str = ""
     """The key that has a figure for each of its values."""
     best_over: tuple[str, ...] = ()
-    seconds: Mapping[str, float] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
     """The paper's seconds per mini-batch by row, where the study is about these."""
-    notes: tuple[str, ...] = ()
-    scale: float = 1.0
+    compile: bool = False
+    votes: tuple[str, ...] = ()
+    tune: tuple[str, ...] = ()
+    rows: dict[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         scale = "" if self.scale == 1 else f" (scale {self.scale:g}: fewer epochs, inputs and draws)"
         return f"{self.name}: {self.summary}{scale}"
 
+    @cached_property
+    def shown(self) -> list[Run]:
+        """The runs of the rows that the study is about."""
+        known = self.only or tuple(self.rows)
+        rows = [row for row in known if fnmatch(row, self.pick)]
+        if not rows:
+            raise UserError(f"study {self.name} has no row {self.pick!r}; its rows: {', '.join(known)}")
+        runs = [run for row in rows for run in self.runs_of(row)]
+        runs = [run for run in runs if not self.sigmas or run.recipe.sigma in self.sigmas]
+        if not runs:
+            raise UserError(f"study {self.name} has no run at sigma {spoken(self.sigmas)}")
+        return list({run.key: run for run in runs}.values())
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Every run once, each after the one that it starts from."""
+        return list({run.key: run for shown in self.shown for run in reversed(shown.chain)}.values())
+
+    def runs_of(self, name: str, below: tuple[str, ...] = ()) -> list[Run]:
+        """The runs of a row."""
+        where = f"study {self.name}, row {name}"
+        if name not in self.rows:
+            raise unknown_name(f"row of study {self.name}", name, self.rows)
+        row = self.rows[name]
+        if not isinstance(row, Mapping) or not isinstance(row.get("recipe"), str):
+            raise UserError(f"{where}: it needs a recipe, such as `recipe: mnist-gaussian`; given: {row!r}")
+        start = row.get("from")
+        if name in below:
+            raise UserError(f"{where}: it starts from itself")
+        bases = self.runs_of(start, (*below, name)) if start in self.rows else [None]
+        settings = {
+            **self.settings,
+            **{key: row[key] for key in row if key not in ("recipe", "from", "votes", "tune")},
+        }
+        votes, tune = (
+            coerce(row.get(key, getattr(self, key)), tuple[str, ...], key) for key in ("votes", "tune")
+        )
+        runs = []
+        try:
+            for values, base in itertools.product(self._points(row["recipe"], settings), bases):
+                shared = {key: base.values[key] for key in _CARRIED if key in base.values} if base else {}
+                if all(values.get(key, value) == value for key, value in shared.items()):
+                    recipe = self._recipe(row["recipe"], {**shared, **values})
+                    recipe = replace(recipe, init_from=None if base else start)
+                    runs.append(Run(name, recipe, {**shared, **values}, base, tune, votes, self.compile))
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from error
+        return runs
+
+    def _points(self, recipe: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every combination of what varies."""
+        usual = recipes.get(recipe)
+        for sigma in map(
+            float, coerce(_several(settings.get("sigma", usual.sigma)), tuple[float, ...], "sigma")
+        ):
+            axes = {"sigma": [sigma]}
+            for key, value in settings.items():
+                if isinstance(value, Mapping):
+                    value = {coerce(at, float, key): part for at, part in value.items()}.get(sigma, [])
+                if key == "rho":
+                    axes[key] = self._pairs(value, usual, sigma)
+                elif key != "sigma":
+                    axes[key] = [value] if key == "certification.radii" else _several(value)
+            for combination in itertools.product(*axes.values()):
+                yield dict(zip(axes, combination, strict=True))
+
+    def _pairs(self, rho: Any, recipe: Recipe, sigma: float) -> list[Any]:
+        if rho == "published":
+            base = recipe.objective.get("base", {}).get("name")
+            printed = [
+                row for row in paper.rows(dataset=recipe.data) if row.sigma == sigma and row.method == "drt"
+            ]
+            rho = list(dict.fromkeys(row.rho for row in printed if row.rho and row.base == base))
+        pairs = [rho] if rho and not isinstance(rho[0], list | tuple) else rho
+        if any(len(pair) != 2 for pair in pairs):
+            raise UserError(f"rho takes pairs (rho_gd, rho_cm), such as [[5, 0.5], [5, 5]]; given: {rho!r}")
+        return [coerce(list(pair), tuple[float, ...], "rho") for pair in pairs][: 1 if self.one_rho else None]
+
+    def _recipe(self, name: str, values: Mapping[str, Any]) -> Recipe:
+        at_sigma = name in recipes.FAMILIES and values["sigma"] in recipes.FAMILIES[name].sigmas
+        recipe = recipes.get(f"{name}-{values['sigma']}" if at_sigma else name)
+        settings = {key: value for key, value in values.items() if key != "rho"}
+        settings |= dict(zip(("objective.rho_gd", "objective.rho_cm"), values.get("rho", ()), strict=False))
+        recipe = recipes.override(recipe, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
+        return recipe if self.scale == 1 else scaled(recipe, self.scale)
+
 
 def names() -> list[str]:
     """The studies that come with the package."""
-    return list(_packaged())
+    return [name for name in _packaged() if not name.startswith(".")]
 
 
 def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str | float = 1.0) -> Study:
@@ -124,43 +207,36 @@ def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str 
         sigmas: the sigmas to take, by default all.
         scale: 0.1 for a tenth of the epochs, inputs and draws; `tiny` for a hundredth and one rho.
     """
-    if name.endswith((".yaml", ".yml")):
-        content = _resolved(Path(name).stem, _read(Path(name)))
-    elif name in _packaged():
-        content = _resolved(name, _packaged()[name])
-    else:
-        raise unknown_name("study", name, _packaged())
-    size = TINY_SCALE if scale == TINY else _scale(scale)
-    rows, settings = content.pop("rows", {}), content
-    common = {key: settings.pop(key) for key in list(settings) if key in _STUDY_KEYS}
-    if not rows:
+    try:
+        size = TINY_SCALE if scale == TINY else float(scale)
+    except ValueError:
+        size = 0.0
+    if not 0 < size <= 1:
+        raise UserError(f"--scale takes a number above 0 and at most 1, or `{TINY}`; given: {scale!r}")
+    content = _written(name)
+    keys = {each.name for each in fields(Study)[6:]}
+    given: dict[str, Any] = {
+        "name": name, "scale": size, "pick": only, "sigmas": sigmas, "one_rho": scale == TINY,
+        "settings": {key: value for key, value in content.items() if key not in keys},
+    }  # fmt: skip
+    own = {key: value for key, value in content.items() if key in keys}
+    own.setdefault("paper", [name] if paper.rows(name) else [])
+    try:
+        study: Study = build(Study, own, **given)
+    except UserError as error:
+        raise UserError(f"study {name}: {str(error).replace('recipe key', 'study key')}") from error
+    if not study.rows:
         raise UserError(f"study {name} has no rows: give `rows`, or `like` and a study that has some")
-    builder = _Builder(name, rows, settings, bool(common.get("compile")), size, scale == TINY)
-    wanted = [row for row in common.get("only", rows) if fnmatch(row, only)]
-    for row in wanted:
-        builder.check(row)
-    if not wanted:
-        raise UserError(f"study {name} has no row {only!r}; its rows: {', '.join(common.get('only', rows))}")
-    shown = [run for row in wanted for run in builder.runs(row) if not sigmas or run.recipe.sigma in sigmas]
-    if not shown:
-        raise UserError(f"study {name} has no run at sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}")
-    ordered: dict[str, Run] = {}
-    for run in shown:
-        for each in reversed(_with_starts(run)):
-            ordered.setdefault(each.key, each)
-    shown = list({run.key: run for run in shown}.values())
-    tables = common.get("paper", (name,) if paper.rows(name) else ())
-    return Study(
-        name, common.get("summary", ""), tuple(ordered.values()), tuple(shown), tuple(tables),
-        common.get("panel", ""), common.get("best_over", ()), common.get("seconds"),
-        common.get("notes", ()), size,
-    )  # fmt: skip
+    _ = study.shown  # refuses what is wrong with a row
+    return study
 
 
-def key_of(chain: Sequence[Recipe]) -> str:
+def key_of(chain: Iterable[Recipe]) -> str:
     """A name for what trains the members: equal for equal recipes, names and certification aside."""
-    content = [_canonical(asdict(recipe)) for recipe in chain]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+    left_out = ("name", "summary", "certification", "init_from")
+    content = [{key: value for key, value in asdict(each).items() if key not in left_out} for each in chain]
+    with_floats = json.loads(json.dumps(content), parse_int=float)
+    return hashlib.sha256(json.dumps(with_floats, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def spoken(value: Any) -> str:
@@ -168,109 +244,6 @@ def spoken(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(spoken, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _canonical(part: Any, outer: bool = True) -> Any:
-    if isinstance(part, Mapping):
-        left_out = ("name", "summary", "certification", "init_from") if outer else ()
-        return {key: _canonical(value, False) for key, value in part.items() if key not in left_out}
-    if isinstance(part, list | tuple):
-        return [_canonical(value, False) for value in part]
-    return float(part) if isinstance(part, int) and not isinstance(part, bool) else part
-
-
-def _with_starts(run: Run) -> list[Run]:
-    return [run, *(_with_starts(run.start) if run.start else [])]
-
-
-@dataclass(frozen=True)
-class _Builder:
-    """From rows as they are written to runs."""
-
-    study: str
-    rows: Mapping[str, Mapping[str, Any]]
-    settings: Mapping[str, Any]
-    compile: bool
-    scale: float
-    one_rho: bool
-
-    def check(self, row: str) -> None:
-        if row not in self.rows:
-            raise unknown_name(f"row of study {self.study}", row, self.rows)
-
-    def runs(self, name: str, below: tuple[str, ...] = ()) -> list[Run]:
-        """The runs of a row."""
-        row = dict(self.rows[name])
-        own = {key: _typed(key, row.pop(key), kind) for key, kind in _ROW_KEYS.items() if key in row}
-        settings = {**self.settings, **row}
-        kept = {key: own.get(key, settings.pop(key, ())) for key in ("votes", "tune")}
-        where = f"study {self.study}, row {name}"
-        if "recipe" not in own:
-            raise UserError(f"{where}: it needs a recipe, such as `recipe: mnist-gaussian`")
-        start: str | None = own.get("from")
-        if start in below or start == name:
-            raise UserError(f"{where}: it starts from itself")
-        bases: list[Run | None] = [None]
-        if start is not None and start in self.rows:
-            bases = [*self.runs(start, (*below, name))]
-        runs = []
-        try:
-            for values in self._points(own["recipe"], settings):
-                for base in bases:
-                    shared = {key: base.values[key] for key in _CARRIED if key in base.values} if base else {}
-                    if any(values.get(key, value) != value for key, value in shared.items()):
-                        continue
-                    recipe = self._recipe(own["recipe"], {**shared, **values})
-                    if start is not None and base is None:
-                        recipe = replace(recipe, init_from=start)
-                    runs.append(Run(name, recipe, {**shared, **values}, base, **kept, compile=self.compile))
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from error
-        return runs
-
-    def _points(self, recipe: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Every combination of what varies."""
-        usual = recipes.get(recipe)
-        for sigma in _several(settings.get("sigma", usual.sigma)):
-            sigma = coerce(sigma, float, "sigma")
-            axes = {}
-            for key, value in settings.items():
-                if isinstance(value, Mapping):
-                    value = {coerce(at, float, key): part for at, part in value.items()}.get(sigma, [])
-                axes[key] = [sigma] if key == "sigma" else self._axis(key, value, usual, sigma)
-            for combination in itertools.product(*axes.values()):
-                yield {"sigma": sigma, **dict(zip(axes, combination, strict=True))}
-
-    def _axis(self, key: str, value: Any, recipe: Recipe, sigma: float) -> list[Any]:
-        if key == "certification.radii":
-            return [value]
-        if key != "rho":
-            return _several(value)
-        if value == "published":
-            base = recipe.objective.get("base", {}).get("name")
-            printed: Sequence[paper.PaperRow] = paper.rows(dataset=recipe.data)
-            printed = [row for row in printed if (row.method, row.base, row.sigma) == ("drt", base, sigma)]
-            value = list(dict.fromkeys(row.rho for row in printed if row.rho)) or [
-                paper.weights_of_drt(recipe)
-            ]
-        pairs: list[Any] = [value] if value and not isinstance(value[0], list | tuple) else value
-        for pair in pairs:
-            if len(pair) != 2:
-                raise UserError(
-                    f"rho takes pairs (rho_gd, rho_cm), such as [[5, 0.5], [5, 5]]; given: {value!r}"
-                )
-        pairs = [tuple(coerce(list(pair), tuple[float, ...], "rho")) for pair in pairs]
-        return pairs[:1] if self.one_rho else pairs
-
-    def _recipe(self, name: str, values: Mapping[str, Any]) -> Recipe:
-        sigma = values["sigma"]
-        family = recipes.FAMILIES.get(name)
-        recipe = recipes.get(f"{name}-{sigma}" if family and sigma in family.sigmas else name)
-        settings = {key: value for key, value in values.items() if key != "rho"}
-        if "rho" in values:
-            settings |= dict(zip(("objective.rho_gd", "objective.rho_cm"), values["rho"], strict=True))
-        recipe = recipes.override(recipe, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
-        return recipe if self.scale == 1 else scaled(recipe, self.scale)
 
 
 def scaled(recipe: Recipe, scale: float) -> Recipe:
@@ -289,7 +262,7 @@ def scaled(recipe: Recipe, scale: float) -> Recipe:
         ),
         certification=replace(
             which, n=share(which.n, _LEAST_N), every=round(which.every / scale),
-            limit=None if which.limit is None else share(which.limit),
+            limit=which.limit and share(which.limit),
         ),
     )  # fmt: skip
 
@@ -298,61 +271,26 @@ def _several(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _scale(text: str | float) -> float:
-    try:
-        scale = float(text)
-    except ValueError:
-        scale = 0.0
-    if not 0 < scale <= 1:
-        raise UserError(f"--scale takes a number above 0 and at most 1, or `{TINY}`; given: {text!r}")
-    return scale
-
-
-def _resolved(name: str, content: Mapping[str, Any], below: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The study's keys, with those of the study that it is like."""
+def _written(name: str, below: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The keys of a study, with those of the study that it is like."""
     if name in below:
         raise UserError(f"study {name} is like itself")
-    kinds = {**_ROW_KEYS, **_STUDY_KEYS}
-    own = {key: _typed(key, value, kinds[key]) if key in kinds else value for key, value in content.items()}
-    for row, keys in own.get("rows", {}).items():
-        if not isinstance(keys, Mapping):
-            raise UserError(f"study {name}, row {row}: it must hold keys such as recipe; given: {keys!r}")
-    other = own.pop("like", None)
-    if other is None:
+    if name.endswith((".yaml", ".yml")) and not below:
+        own = read_mapping(Path(name), "study", "summary and rows")
+    elif name in _packaged():
+        own = dict(_packaged()[name])
+    else:
+        raise unknown_name("study", name, names())
+    if "like" not in own:
         return own
-    if other not in _packaged(hidden=True):
-        raise unknown_name("study", other, _packaged())
-    base = _resolved(other, _packaged(hidden=True)[other], (*below, name))
-    rows = {**base.get("rows", {}), **own.get("rows", {})}
-    if "rows" in own and "only" not in own:
-        base["only"] = tuple(dict.fromkeys([*base.get("only", base.get("rows", {})), *own["rows"]]))
+    base = _written(own.pop("like"), (*below, name))
+    rows = own.get("rows", {})
+    shown = {} if "only" in own or not rows else {"only": [*base.get("only", base["rows"]), *rows]}
     base.pop("paper", None)
-    return {**base, **own, "rows": rows}
-
-
-def _typed(key: str, value: Any, kind: Any) -> Any:
-    try:
-        return coerce([value] if kind == _TEXTS and isinstance(value, str) else value, kind, key)
-    except UserError as error:
-        raise UserError(str(error).replace("recipe key", "study key")) from error
+    return {**base, **shown, **own, "rows": {**base["rows"], **rows}}
 
 
 @cache
-def _packaged(hidden: bool = False) -> dict[str, Any]:
-    """The packaged studies as they are written; hidden ones, which others are like, begin with a dot."""
-    content: dict[str, Any] = yaml.safe_load(PACKAGED.read_text(encoding="utf-8"))
-    return {name: study for name, study in content.items() if hidden or not name.startswith(".")}
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UserError(
-            f"the study file {path} does not exist; `shieldwall study list` lists those by name"
-        ) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path} is not a readable study: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise UserError(f"{path} is not a study: it must hold keys such as summary and rows")
-    return content
+def _packaged() -> dict[str, Any]:
+    """The packaged studies as they are written; names that begin with a dot are for others to be like."""
+    return read_mapping(PACKAGED, "study", "rows")

@@ -1,16 +1,7 @@
-"""What a worker process does: steps as plain data, one to a line of its input, each answered by a line.
+"""What a step does, wherever it runs: train, tune weights, certify, pack, or time one of its kind."""
 
-    {"kind": "certify", "folder": "runs/...", ...} -> {"error": null, "locked": false, "value": null}
-
-It ends when its input does, so that it never outlives the process that started it.
-"""
-
-import json
 import math
-import os
-import queue
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -24,7 +15,6 @@ from shieldwall.data.datasets import dataset_spec
 from shieldwall.data.splits import TensorSplit
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import vote_set
-from shieldwall.errors import LockedError, UserError
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
 from shieldwall.recipes import Certification, Recipe, from_mapping
@@ -42,6 +32,13 @@ from shieldwall.training.registry import build_objective
 
 _TRAINING_PIXELS, _NOISY_PIXELS = 50_000, 200_000
 """Of one batch that is timed, on a CPU."""
+
+
+def device_of(worker: int, device: str | None) -> str | None:
+    """That of a worker by its number: they are spread over the GPUs."""
+    if device is None and torch.cuda.is_available():
+        return f"cuda:{worker % torch.cuda.device_count()}"
+    return device
 
 
 def perform(task: Mapping[str, Any], device: str | None) -> Any:
@@ -110,34 +107,3 @@ def _seconds_of_certifying(recipe: Recipe, device: str | None, compile: bool) ->
 def _clock(device: torch.device) -> Callable[[], float]:
     """Of a core the time that is ours, whatever else runs on the machine."""
     return time.process_time if device.type == "cpu" else time.perf_counter
-
-
-def main() -> None:
-    """Answer each line of the input; the first argument is the worker's number, the second a device."""
-    number, device = int(sys.argv[1]), sys.argv[2] or None
-    if device is None and torch.cuda.is_available():
-        device = f"cuda:{number % torch.cuda.device_count()}"
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    sys.stdout = sys.stderr  # a library that prints must not answer
-    tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def listen() -> None:
-        for line in sys.stdin:
-            tasks.put(line)
-        os._exit(1)
-
-    threading.Thread(target=listen, daemon=True).start()
-    while True:
-        answer: dict[str, Any] = {"error": None, "locked": False, "value": None}
-        try:
-            answer["value"] = perform(json.loads(tasks.get()), device)
-        except UserError as error:
-            answer |= {"error": " ".join(str(error).split()), "locked": isinstance(error, LockedError)}
-        except Exception as error:  # a row that fails in any way must not stop the others
-            answer["error"] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main()
