@@ -228,7 +228,8 @@ def test_eas_is_at_most_what_its_best_member_has_alone(session: Session) -> None
 def test_prediction_of_a_test_input_has_the_draws_of_its_certificate(session: Session) -> None:
     run = session[0] / "runs" / "smoke"
     line = session[1]["lines"]("mme", str(run / "certificates"))[2]
-    (answer,) = predict_run(run, indices=[int(line["idx"])], vote="mme", n=1_100, device="cpu")
+    index, seed = int(line["idx"]), int(line["seed"])
+    (answer,) = predict_run(run, indices=[index], vote="mme", n=1_100, seed=seed, device="cpu")
     total = sum(session[1]["counts"](line[column]) for column in ("counts", "counts0"))
     leading = sorted(total.flatten().tolist(), reverse=True)
     assert [count for _, count in answer.votes] == leading[:3]

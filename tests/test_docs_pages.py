@@ -62,8 +62,9 @@ def test_the_python_of_a_page_runs(
     exec(compile(program(page), str(page), "exec"), names)
     if page.stem == "own-model":
         header, *rows = Path("mine.tsv").read_text().splitlines()
-        assert header == "idx\tlabel\tpredict\tradius\tcorrect"
+        assert header == "idx\tlabel\tpredict\tradius\tcorrect\tbound"
         assert len(rows) == 4
+        assert all(row.endswith("\tsequential(10000)") for row in rows)
     if page.stem == "own-training":
         assert names["records"][-1]["loss"] < names["records"][0]["loss"]
         assert Path("ensemble.pt").is_file()
@@ -111,7 +112,7 @@ def test_the_messages_quoted_are_those_of_the_code() -> None:
     text = (ROOT / "docs/troubleshooting.md").read_text()
     source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     quoted = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
-    assert len(quoted) == 5
+    assert len(quoted) == 8
     for message in quoted:
         start, _, _ = message.partition(" epoch ")
         assert start in source, message

@@ -1,5 +1,8 @@
 """The device to work on, and whether its memory ran out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from shieldwall.errors import UserError
@@ -16,6 +19,17 @@ def resolve_device(name: torch.device | str | None = None) -> torch.device:
         reason = str(error).partition("\n")[0]
         raise UserError(f"device {str(name)!r} cannot be used here: {reason}") from error
     return device
+
+
+@contextmanager
+def threads(number: int | None) -> Iterator[None]:
+    """Use this number of threads for a while, where one is given: rounding depends on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if number is None else number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

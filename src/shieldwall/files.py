@@ -1,7 +1,9 @@
 """Files that are written in one step, and weights that load without running code."""
 
 import errno
+import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,13 +49,37 @@ def write_output(path: Path, content: bytes) -> None:
 
 
 def save_tensors(
-    path: Path, tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None
+    path: Path,
+    tensors: "Mapping[str, Tensor]",
+    metadata: Mapping[str, str] | None = None,
+    *,
+    sealed: bool = False,
 ) -> None:
-    """Write tensors as safetensors, atomically."""
+    """Write tensors as safetensors, atomically; a sealed file holds the SHA-256 of all its other bytes."""
     from safetensors.torch import save
 
     ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomic(path, save(ready, dict(metadata or {})))
+    content = save(ready, {**(metadata or {}), **({"sha256": _NO_SEAL.decode()} if sealed else {})})
+    write_atomic(path, _SEAL.sub(_sealed_with(content), content, count=1) if sealed else content)
+
+
+def check_seal(path: Path) -> None:
+    """Raise if a file that was written sealed has changed."""
+    content = path.read_bytes()
+    seal = _SEAL.search(content)
+    blank = _SEAL.sub(_sealed_with(None), content, count=1)
+    if seal is None or _sealed_with(blank) != seal[0]:
+        raise UserError(f"{path} is damaged: it is not as it was written; delete it to start again")
+
+
+_NO_SEAL = b"0" * 64
+_SEAL = re.compile(rb'"sha256":"[0-9a-f]{64}"')
+
+
+def _sealed_with(content: bytes | None) -> bytes:
+    """The seal of a file's content without its seal; for None the blank."""
+    digest = _NO_SEAL if content is None else hashlib.sha256(content).hexdigest().encode()
+    return b'"sha256":"' + digest + b'"'
 
 
 def load_tensors(path: Path) -> "tuple[dict[str, Tensor], dict[str, str]]":

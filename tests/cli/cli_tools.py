@@ -1,6 +1,7 @@
 """Running the command line in tests, and looking at what it left behind."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -41,6 +42,13 @@ def refused(outcome: Outcome, *said: str) -> None:
 def snapshot(folder: Path) -> dict[str, bytes]:
     """Every file below the folder with its bytes."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def unsealed(run: Path, folder: str = "certificates") -> None:
+    """As a kill leaves a run: without digests of the certificates."""
+    sums = run / "SHA256SUMS"
+    kept = [line for line in sums.read_text().splitlines(keepends=True) if f"  {folder}/" not in line]
+    sums.write_text("".join(kept))
 
 
 def rows(path: Path) -> list[list[bytes]]:
@@ -212,5 +220,5 @@ def train_gated(folder: Path) -> Path:
     with chdir(folder):
         result = CliRunner().invoke(cli.app, ["train", "smoke", "--out", "run", *settings])
     assert result.exit_code == 0, result.output
-    (folder / "gated_model.py").rename(folder / "run/gated_model.py")
+    shutil.copy(folder / "gated_model.py", folder / "run/gated_model.py")
     return folder / "run"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_tools import Shieldwall, refused, snapshot
+from cli_tools import Shieldwall, refused, snapshot, unsealed
 from PIL import Image
 
 
@@ -38,14 +38,14 @@ def test_predict_refuses_an_image_of_another_size(shieldwall: Shieldwall, run: P
 
 def test_predict_refuses_a_file_that_is_no_image(shieldwall: Shieldwall, run: Path):
     Path("text.png").write_text("no image")
-    refused(shieldwall("predict", run, "text.png"), "text.png is not a readable image")
+    refused(shieldwall("predict", run, "text.png"), "text.png: this is not an image that can be read")
 
 
 def test_predict_refuses_half_an_image(shieldwall: Shieldwall, run: Path):
     pixels = np.random.default_rng(0).integers(256, size=(8, 8), dtype=np.uint8)
     Image.fromarray(pixels).save("whole.png")
     Path("half.png").write_bytes(Path("whole.png").read_bytes()[:-40])
-    refused(shieldwall("predict", run, "half.png"), "half.png is not a readable image")
+    refused(shieldwall("predict", run, "half.png"), "half.png: the image is damaged")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,7 @@ def test_report_shows_the_radii_asked_for(shieldwall: Shieldwall, run: Path):
 
 
 def test_report_takes_a_run_that_is_being_certified(shieldwall: Shieldwall, run: Path):
+    unsealed(run)
     for path in (run / "certificates").glob("*.tsv"):
         path.write_bytes(path.read_bytes()[:-20])
     done = shieldwall("report", run)

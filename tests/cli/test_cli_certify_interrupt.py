@@ -86,7 +86,9 @@ def test_the_input_in_progress_is_finished_and_no_other(shieldwall: Shieldwall, 
     assert (ended.code, ended.out, ended.err) == (130, "", STOPPED)
     assert out.startswith("certifying 30 inputs, 4 votes: 3%  ")
     assert inputs_done(gated_run) == {3}
+    assert "interrupted certification: 3 of 30 inputs of smoke" in shieldwall("report", gated_run).out
     goes_on_to_the_same_bytes(shieldwall, gated_run)
+    assert "interrupted" not in shieldwall("report", gated_run).out  # the six inputs wanted last
 
 
 def test_a_second_ctrl_c_stops_at_once(shieldwall: Shieldwall, gated_run: Path, gate: Gate):

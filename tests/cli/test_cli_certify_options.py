@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from cli_tools import Shieldwall, counts, lines, refused, snapshot, timeless
+from cli_tools import Shieldwall, counts, lines, refused, snapshot, timeless, unsealed
 from rich.console import Console
 from scipy.stats import beta, norm
 from torch import Tensor, nn
@@ -116,7 +116,7 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
     [
         ("two-sided", {"bound": "two-sided"}),
         ("linf", {"norm": "linf"}),
-        ("bfloat16", {"precision": "bfloat16"}),
+        ("bfloat16", {"precision": "bfloat16", "inputs": 10}),
         ("exact", {"noise": "exact-gaussian(0.25)"}),
         ("radii-linf", {"radii": [0.03, 0.06], "norm": "linf", "n": 1_000}),
     ],
@@ -208,6 +208,7 @@ def test_a_smaller_precision_is_another_classifier_close_to_the_first(name: str,
 @pytest.mark.parametrize("name", OPTIONS)
 def test_going_on_gives_the_same_bytes(name: str, shieldwall: Shieldwall, certified: Path, trained: Path):
     assert shieldwall("certify", trained, *OPTIONS[name], "--limit", 2).code == 0
+    unsealed(trained)
     with (trained / "certificates/we.tsv").open("ab") as file:
         file.write(b"24\t5\t5\t0.1")
     assert shieldwall("certify", trained, *OPTIONS[name], "--limit", 4).code == 0
@@ -346,6 +347,7 @@ def test_what_is_not_said_again_stays_as_it_was_begun(shieldwall: Shieldwall, tr
     settings = trained / "certificates/settings.yaml"
     before = yaml.safe_load(settings.read_text())
     assert (before["batch_size"], before["threads"], before["compiled"]) == (300, 1, False)
+    (trained / "SHA256SUMS").unlink()  # as in a run of an older version
     settings.write_text(settings.read_text().replace("threads: 1", "threads: 2"))
     seen: list[int] = []
 
@@ -369,9 +371,11 @@ def test_folders_of_older_versions_go_on(shieldwall: Shieldwall, trained: Path):
         del settings[key]
     settings["weights"] = settings.pop("members_sha256")
     path.write_text(yaml.safe_dump(settings))
+    (trained / "SHA256SUMS").unlink()
     assert shieldwall("certify", trained, "--limit", 3).code == 0
     assert len(timeless(trained)["we"]) == 4
     settings["weights"] = "other"
+    (trained / "SHA256SUMS").unlink()
     path.write_text(yaml.safe_dump(settings))
     refused(shieldwall("certify", trained, "--limit", 4), "members_sha256: 'other', not ")
 
@@ -381,11 +385,13 @@ def test_other_data_of_the_same_name_are_refused(shieldwall: Shieldwall, trained
     path = trained / "certificates/settings.yaml"
     digest = yaml.safe_load(path.read_text())["data_sha256"]
     path.write_text(path.read_text().replace(digest, 64 * "f"))
+    (trained / "SHA256SUMS").unlink()
     refused(shieldwall("certify", trained), f"other settings (data_sha256: '{64 * 'f'}', not '{digest}')")
 
 
 def test_the_recipe_may_say_how_to_certify(shieldwall: Shieldwall, trained: Path, certified: Path):
     recipe = trained / "recipe.yaml"
+    (trained / "SHA256SUMS").unlink()
     recipe.write_text(recipe.read_text().replace("radii: []", "radii: [0.25, 0.5]"))
     assert shieldwall("certify", trained, "--limit", 3).code == 0
     assert timeless(trained) == timeless(certified, 3, folder="radii")

@@ -31,7 +31,7 @@ def test_training_keeps_what_it_had_and_goes_on(shieldwall: Shieldwall, finished
         f"cannot write {folder}/checkpoint.safetensors: the disk is full",
         "run the same command again",
     )
-    assert set(snapshot(folder)) == {".lock", "recipe.yaml", "environment.json"}
+    assert set(snapshot(folder)) == {".lock", "SHA256SUMS", "recipe.yaml", "environment.json"}
     assert (folder / "recipe.yaml").read_bytes() == (finished / "recipe.yaml").read_bytes()
     assert json.loads((folder / "environment.json").read_text())["train"]["threads"] == 1
     assert shieldwall("train", "smoke", "--out", folder).code == 0

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +12,11 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+import shieldwall as sw
 from shieldwall import recipes
 from shieldwall.data import datasets
 from shieldwall.models.registry import build_members
+from shieldwall.runs import predict
 
 
 def test_train_certify_report_predict_work_one_after_the_other(shieldwall: Shieldwall, tmp_path: Path):
@@ -58,6 +61,7 @@ def test_nothing_in_the_run_folder_is_unexpected(finished: Path):
     names = {str(path.relative_to(finished)) for path in finished.rglob("*") if path.is_file()}
     assert names == {
         ".lock",
+        "SHA256SUMS",
         "recipe.yaml",
         "environment.json",
         "training.jsonl",
@@ -70,6 +74,8 @@ def test_nothing_in_the_run_folder_is_unexpected(finished: Path):
 
 def test_the_environment_tells_what_both_stages_ran_with(finished: Path):
     environment = json.loads((finished / "environment.json").read_text())
+    assert [stage.pop("stage") for stage in environment["history"]] == ["train", "certify"]
+    assert environment.pop("history") == list(environment.values())
     assert set(environment) == {"train", "certify"}
     for stage in environment.values():
         assert stage["torch"] == torch.__version__
@@ -140,17 +146,48 @@ def test_other_settings_go_to_another_folder(shieldwall: Shieldwall, run: Path, 
 def test_an_image_file_gets_the_answer_of_the_same_test_input(shieldwall: Shieldwall, run: Path):
     image = datasets.load("digits").test.images([0])[0, 0]
     Image.fromarray((255 * image).round().byte().numpy()).save("zero.png")
-    (row,) = shieldwall("predict", run, "zero.png").out.splitlines()[1:]
-    (known,) = shieldwall("predict", run, "--index", "0").out.splitlines()[1:]
+    (row,) = shieldwall("predict", run, "zero.png", "--seed", 3).out.splitlines()[1:]
+    (known,) = shieldwall("predict", run, "--index", "0", "--seed", 3).out.splitlines()[1:]
     assert row.split()[:2] == ["zero.png", "0"]
     assert known.split()[:5] == ["test", "input", "0", "0", "0"]
     assert row.split()[2:] == known.split()[5:]  # the votes
 
 
 def test_an_answer_does_not_depend_on_the_others_asked_for(shieldwall: Shieldwall, run: Path):
-    (alone,) = shieldwall("predict", run, "--index", "7").out.splitlines()[1:]
-    *_, beside = shieldwall("predict", run, "--index", "0,1,7").out.splitlines()[1:]
+    (alone,) = shieldwall("predict", run, "--index", "7", "--seed", 3).out.splitlines()[1:]
+    *_, beside = shieldwall("predict", run, "--index", "0,1,7", "--seed", 3).out.splitlines()[1:]
     assert alone.split() == beside.split()
+
+
+def test_answers_are_of_a_fresh_seed_unless_one_is_given(
+    shieldwall: Shieldwall, run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    given = [shieldwall("predict", run, "--index", "0,7", "--seed", seed).out for seed in (8, 9)]
+    fresh = iter((8, 9))
+    monkeypatch.setattr("secrets.randbits", lambda bits: next(fresh))
+    assert [shieldwall("predict", run, "--index", "0,7").out for _ in range(2)] == given
+    assert given[0] != given[1]
+
+
+def test_precision_and_exact_noise_are_the_recipes_unless_given(run: Path, monkeypatch: pytest.MonkeyPatch):
+    chosen = []
+
+    def spy(*arguments: Any, **options: Any) -> sw.Predictions:
+        chosen.append((str(options["noise"]).partition("(")[0], options["precision"]))
+        return sw.predict(*arguments, **options)
+
+    monkeypatch.setattr(predict, "predict", spy)
+    recipe = run / "recipe.yaml"
+    content = yaml.safe_load(recipe.read_text())
+    content["certification"] |= {"precision": "bfloat16", "exact_noise": True}
+    recipe.write_text(yaml.safe_dump(content))
+    for options in ({}, {"precision": "float32"}, {"exact_noise": False}):
+        predict.predict_run(run, indices=[0], n=10, device="cpu", **options)
+    assert chosen == [
+        ("exact-gaussian", "bfloat16"),
+        ("exact-gaussian", "float32"),
+        ("gaussian", "bfloat16"),
+    ]
 
 
 def test_an_answer_that_cannot_be_told_is_an_abstention(shieldwall: Shieldwall, run: Path):

@@ -15,6 +15,7 @@ from shieldwall.runs.pretrained import resolve_run
 def seeds(run: Path) -> list[Path]:
     """The run and a copy that says it is of another seed, its member 1 in place of its WE."""
     other = Path(shutil.copytree(run, run.parent / "other"))
+    (other / "SHA256SUMS").unlink()
     recipe = other / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("seed: 0", "seed: 1"))
     shutil.copy(other / "certificates" / "member-1.tsv", other / "certificates" / "we.tsv")
@@ -98,6 +99,7 @@ def test_runs_that_differ_by_seed_are_averaged(shieldwall: Shieldwall, seeds: li
 
 def test_the_envelope_over_sigma(shieldwall: Shieldwall, run: Path) -> None:
     wide = Path(shutil.copytree(run, run.parent / "wide"))
+    (wide / "SHA256SUMS").unlink()
     recipe = wide / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("sigma: 0.25", "sigma: 0.5"))
     for path in (wide / "certificates").glob("*.tsv"):

@@ -1,9 +1,11 @@
 """Whatever a kill left of the certificates, certifying again gives the bytes of an uninterrupted run."""
 
+import json
 from pathlib import Path
 
 import pytest
-from cli_tools import COUNTS, VOTES, Shieldwall, refused, rows, snapshot, timeless
+import torch
+from cli_tools import COUNTS, VOTES, Shieldwall, refused, rows, snapshot, timeless, unsealed
 
 INPUTS = 4
 
@@ -14,6 +16,7 @@ def certificates(run: Path, vote: str) -> Path:
 
 def cut_back(run: Path, inputs: int) -> None:
     """As after a kill when so many inputs were certified."""
+    unsealed(run)
     for vote in VOTES:
         lines = certificates(run, vote).read_bytes().splitlines(keepends=True)
         certificates(run, vote).write_bytes(b"".join(lines[: inputs + 1]))
@@ -110,6 +113,43 @@ def test_a_larger_limit_goes_on(shieldwall: Shieldwall, trained: Path, finished:
     assert timeless(trained) == timeless(finished, 5)
 
 
+def began_with(file: Path, stage: str | None, **facts: str) -> None:
+    """Say so in the record of versions and device."""
+    stages = json.loads(file.read_text())
+    (stages if stage is None else stages[stage]).update(facts)
+    file.write_text(json.dumps(stages))
+
+
+@pytest.mark.parametrize("jobs", [[], ["--jobs", "2"]])
+@pytest.mark.parametrize("facts", [{"torch": "1.0"}, {"device": "NVIDIA H200"}])
+def test_going_on_with_another_torch_or_device_is_said(
+    facts: dict[str, str], jobs: list[str], shieldwall: Shieldwall, trained: Path, finished: Path
+):
+    assert "note:" not in shieldwall("certify", trained, "--limit", 2).out
+    began_with(trained / "environment.json", "certify", **facts)
+    assert "note:" not in shieldwall("certify", trained, "--limit", 2, *jobs).out  # nothing is left to do
+    began_with(trained / "environment.json", "certify", **facts)
+    out = shieldwall("certify", trained, "--limit", 4, *jobs).out
+    began = f"torch {facts.get('torch', torch.__version__)} on {facts.get('device', 'cpu')}"
+    assert out.splitlines()[0] == (
+        f"note: this certification began with {began} and continues with torch {torch.__version__} on cpu: "
+        "results may differ in rounding"
+    )
+    assert timeless(trained) == timeless(finished, 4)
+    assert "note:" not in shieldwall("certify", trained, "--limit", 5).out
+
+
+def test_a_shard_has_its_own_record(shieldwall: Shieldwall, trained: Path):
+    assert shieldwall("certify", trained, "--limit", 6, "--shard", "1/2").code == 0
+    shard = trained / "certificates.shards/1-of-2"
+    for vote in VOTES:
+        lines = (shard / f"{vote}.tsv").read_bytes().splitlines(keepends=True)
+        (shard / f"{vote}.tsv").write_bytes(b"".join(lines[:2]))
+    began_with(shard / "environment.json", None, torch="1.0")
+    assert "note:" not in shieldwall("certify", trained, "--limit", 6, "--shard", "2/2").out
+    assert "began with torch 1.0 on" in shieldwall("certify", trained, "--limit", 6, "--shard", "1/2").out
+
+
 @pytest.mark.parametrize("size", [1_100, 64, 7])
 def test_the_batch_size_changes_the_time_alone(
     size: int, shieldwall: Shieldwall, trained: Path, finished: Path
@@ -132,6 +172,7 @@ def test_another_seed_draws_other_noise(shieldwall: Shieldwall, run: Path, finis
 def test_a_file_that_was_edited_is_named_and_left_alone(
     vote: str, line: int, content: bytes, shieldwall: Shieldwall, run: Path
 ):
+    unsealed(run)
     lines = certificates(run, vote).read_bytes().splitlines(keepends=True)
     certificates(run, vote).write_bytes(b"".join([*lines[:line], content, *lines[line + 1 :]]))
     before = snapshot(run)
@@ -140,6 +181,7 @@ def test_a_file_that_was_edited_is_named_and_left_alone(
 
 
 def test_a_line_damaged_in_every_file_loses_nothing(shieldwall: Shieldwall, run: Path):
+    unsealed(run)
     for vote in VOTES:
         lines = certificates(run, vote).read_bytes().splitlines(keepends=True)
         certificates(run, vote).write_bytes(b"".join([*lines[:5], b"damage\n", *lines[6:]]))
@@ -149,6 +191,7 @@ def test_a_line_damaged_in_every_file_loses_nothing(shieldwall: Shieldwall, run:
 
 
 def test_files_that_disagree_are_refused(shieldwall: Shieldwall, run: Path):
+    unsealed(run)
     lines = certificates(run, "we").read_bytes().splitlines(keepends=True)
     certificates(run, "we").write_bytes(b"".join([*lines[:3], *lines[4:]]))
     before = snapshot(run)

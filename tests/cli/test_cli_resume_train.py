@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from cli_tools import Outcome, Shieldwall, finish, line_count, process, wait_until
 
 from shieldwall.runs.folder import RunFolder
@@ -60,6 +61,25 @@ def test_resuming_after_any_epoch_gives_the_same(
     assert epochs(folder) == epochs(finished)
     assert weights(folder) == weights(finished)
     assert not (folder / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize("facts", [{"torch": "1.0"}, {"device": "NVIDIA H200"}])
+def test_going_on_with_another_torch_or_device_is_said(
+    facts: dict[str, str], shieldwall: Shieldwall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "stopped"
+    with monkeypatch.context() as patch:
+        stop_after(1, patch, logged=True)
+        assert "note:" not in shieldwall("train", "smoke", "--out", folder).out
+    file = folder / "environment.json"
+    stages = json.loads(file.read_text())
+    stages["train"].update(facts)
+    file.write_text(json.dumps(stages))
+    began = f"torch {facts.get('torch', torch.__version__)} on {facts.get('device', 'cpu')}"
+    assert shieldwall("train", "smoke", "--out", folder).out.splitlines()[0] == (
+        f"note: this training began with {began} and continues with torch {torch.__version__} on cpu: "
+        "results may differ in rounding"
+    )
 
 
 def test_a_stop_between_two_members_is_made_good(

@@ -204,6 +204,7 @@ def test_mistakes(shieldwall: Shieldwall, trained: Path, tmp_path: Path):
     assert set(snapshot(trained)) - set(before) <= {".lock"}
     with RunFolder(trained).lock():
         refused(shieldwall("theory", "diagnose", trained, "--limit", "1"), "another process")
+    (trained / "SHA256SUMS").unlink()
     recipe = trained / "recipe.yaml"
     text = recipe.read_text()
     recipe.write_text(text.replace("noise: gaussian", "noise: laplace"))

@@ -4,10 +4,13 @@ The runs are fixtures of a network that is no longer here; their numbers are of 
 """
 
 import hashlib
+import re
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pytest
+import scipy
 import yaml
 from typer.testing import CliRunner
 
@@ -15,6 +18,7 @@ from shieldwall import cli
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "mnist-old-lenet"
 EXPECTED = RUNS / "expected"
+NUMBER = re.compile(r"[0-9]+(?:[.][0-9]+)?(?:e-?[0-9]+)?")
 OPTIONS = {
     "all": ["*.tar.xz"],
     "envelope": [
@@ -46,8 +50,15 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_tables_are_the_same_bytes(written: Path) -> None:
     tables = sorted(path for path in written.iterdir() if path.suffix != ".svg")
     assert len(tables) == 3
+    known = yaml.safe_load((EXPECTED / "figures.yaml").read_text())
     for path in tables:
-        assert path.read_bytes() == (EXPECTED / path.name).read_bytes(), path.name
+        made, expected = path.read_text(), (EXPECTED / path.name).read_text()
+        if scipy.__version__ == known["scipy"]:
+            assert made == expected, path.name
+        else:  # other versions differ in the last digit
+            assert NUMBER.sub("", made) == NUMBER.sub("", expected)
+            values, expected_values = (np.array(NUMBER.findall(text), float) for text in (made, expected))
+            np.testing.assert_allclose(values, expected_values, rtol=1e-9)
 
 
 def test_figures_are_the_same_bytes(written: Path) -> None:

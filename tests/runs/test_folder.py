@@ -3,8 +3,11 @@
 import errno
 import json
 import os
+import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import torch
@@ -12,9 +15,9 @@ from torch import nn
 
 from shieldwall import recipes
 from shieldwall.errors import UserError
-from shieldwall.recipes import difference
+from shieldwall.recipes import Recipe, difference
 from shieldwall.results.archive import pack
-from shieldwall.runs import environment
+from shieldwall.runs import environment, folder
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import load
 
@@ -31,6 +34,46 @@ def members(offset: float = 0.0) -> list[nn.Linear]:
     for k, member in enumerate(pair):
         nn.init.constant_(member.weight, k + offset)
     return pair
+
+
+def test_a_folder_is_made_by_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """While the first writes its recipe, the second, of another recipe, is refused and changes nothing."""
+    other = recipes.override(SMOKE, ["seed=1"])
+    write, refusals = folder.write_atomic, []
+
+    def write_late(path: Path, content: bytes) -> None:
+        with pytest.raises(UserError, match="another process is working on") as refusal:
+            RunFolder.create(tmp_path / "run", other)
+        refusals.append(refusal)
+        write(path, content)
+
+    monkeypatch.setattr(folder, "write_atomic", write_late)
+    assert RunFolder.create(tmp_path / "run", SMOKE).recipe == SMOKE
+    assert len(refusals) == 1
+    assert RunFolder(tmp_path / "run").recipe == SMOKE
+    with pytest.raises(UserError, match="holds a run of another recipe"):
+        RunFolder.create(tmp_path / "run", other)
+
+
+def test_all_who_make_one_folder_at_once_have_the_same_recipe(tmp_path: Path):
+    variants = [recipes.override(SMOKE, [f"seed={seed}"]) for seed in range(8)]
+    for attempt in range(5):
+        path, gate = tmp_path / f"run-{attempt}", Barrier(len(variants))
+
+        def create(recipe: Recipe, path: Path = path, gate: Barrier = gate) -> Recipe | str:
+            gate.wait()
+            try:
+                return RunFolder.create(path, recipe).recipe
+            except UserError as error:
+                return str(error)
+
+        with ThreadPoolExecutor(len(variants)) as pool:
+            made = list(pool.map(create, variants))
+        assert [recipe for recipe in made if not isinstance(recipe, str)] == [RunFolder(path).recipe]
+        refusals = [words for words in made if isinstance(words, str)]
+        assert all(
+            re.search("another process is working|holds a run of another", words) for words in refusals
+        )
 
 
 def test_a_run_comes_back_with_its_recipe(run: RunFolder):
@@ -129,6 +172,8 @@ def test_every_stage_keeps_its_environment(run: RunFolder):
     run.note_environment("certify", {"torch": "2"})
     run.note_environment("train", {"torch": "3"})
     known = json.loads((run.path / "environment.json").read_text())
+    history = [("train", "1"), ("certify", "2"), ("train", "3")]
+    assert known.pop("history") == [{"stage": stage, "torch": torch} for stage, torch in history]
     assert known == {"train": {"torch": "3"}, "certify": {"torch": "2"}}
 
 

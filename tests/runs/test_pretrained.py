@@ -119,6 +119,36 @@ def test_votes_are_those_of_the_members(kept: Path) -> None:
         sw.load("digits-0.5", "member-3")
 
 
+@pytest.mark.parametrize("vote", ["we", "mme", "member-1"])
+def test_a_loaded_ensemble_warns_of_other_noise_than_its_own(kept: Path, vote: str) -> None:
+    module = sw.load("digits-0.5", vote)
+    assert module.trained_noise == sw.Gaussian(0.5)
+    few = {"x": images(), "n": 100, "alpha": 0.05}
+    for noise in (sw.Gaussian(0.5), sw.ExactGaussian(0.5)):  # its own: a warning would be an error
+        few["x"] = (images() * 255).round() / 255
+        sw.certify(module, noise=noise, n0=10, **few)
+        sw.predict(module, noise=noise, **few)
+    members = getattr(module, "members", [module])
+    for noise, words in (
+        (sw.Gaussian(0.25), "gaussian noise of sigma 0.25"),
+        (sw.Uniform(0.5 * 3**0.5), "uniform noise of sigma 0.5"),
+    ):
+        for call in (
+            lambda noise: sw.certify(module, noise=noise, n0=10, **few),
+            lambda noise: sw.certify(nn.Sequential(module), noise=noise, n0=10, **few),
+            lambda noise: sw.certify_members(members, noise=noise, n0=10, **few),
+            lambda noise: sw.predict(module, noise=noise, **few),
+        ):
+            with pytest.warns(UserWarning, match="was trained with") as warned:
+                call(noise)
+            said = f"the classifier was trained with gaussian noise of sigma 0.5; given: {words}"
+            assert [(str(warning.message), warning.filename) for warning in warned] == [(said, __file__)]
+
+
+def test_nothing_is_warned_of_where_the_noise_of_training_is_not_known() -> None:
+    sw.certify_members(members(8), images(), noise=sw.Gaussian(0.1), n0=10, n=100, alpha=0.05)
+
+
 def test_loading_leaves_the_random_numbers_alone(kept: Path) -> None:
     torch.manual_seed(4)
     expected = torch.rand(3)

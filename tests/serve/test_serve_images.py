@@ -16,8 +16,10 @@ from PIL import Image, ImageDraw, ImageOps
 from serve_tools import PATIENCE, linear_service, served
 
 from shieldwall.data import datasets
+from shieldwall.data.images import MAX_PIXELS, ImageRejected
+from shieldwall.errors import UserError
 from shieldwall.runs.predict import read_image
-from shieldwall.serve.images import FRAMES, MAX_BYTES, ImageRejected, center_ink, from_drawing, from_upload
+from shieldwall.serve.images import FRAMES, MAX_BYTES, center_ink, from_drawing, from_upload
 
 MNIST, DIGITS = FRAMES["mnist"], FRAMES["digits"]
 
@@ -122,6 +124,102 @@ def test_an_image_of_the_models_size_is_taken_as_it_is(tmp_path: Path):
         read = (read_image(tmp_path / "image.png", shape) * 255).round().byte().permute(1, 2, 0)
         assert np.array_equal(prepared.pixels, read.numpy())
         assert prepared.note == "28 x 28 pixels, as they are"
+
+
+GREY = np.random.default_rng(1).integers(0, 256, (6, 9), dtype=np.uint8)
+COLOURS = np.random.default_rng(2).integers(0, 256, (6, 9, 3), dtype=np.uint8)
+DEEP = np.random.default_rng(3).integers(0, 65536, (6, 9), dtype=np.uint16)
+
+
+def palette_with_a_clear_colour() -> Image.Image:
+    image = Image.fromarray(COLOURS).quantize(16)
+    image.info["transparency"] = int(np.asarray(image)[0, 0])
+    return image
+
+
+def see_through(mode: str) -> Image.Image:
+    return Image.merge(mode, [noise((9, 6))] * (len(mode) - 1) + [Image.fromarray(GREY)])
+
+
+def turned(orientation: int, kind: str = "PNG") -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    lying = orientation >= 5
+    # The file's rows, such that the image it shows is 9 wide and 6 high.
+    return encoded(Image.fromarray(COLOURS.transpose(1, 0, 2) if lying else COLOURS), kind, exif=exif)
+
+
+ALIKE = {
+    "grey": encoded(Image.fromarray(GREY)),
+    "I;16": encoded(Image.fromarray(DEEP)),
+    "one bit": encoded(Image.fromarray(GREY).convert("1")),
+    "palette": encoded(palette_with_a_clear_colour()),
+    "GIF": encoded(palette_with_a_clear_colour(), "GIF"),
+    "LA": encoded(see_through("LA")),
+    "RGBA": encoded(see_through("RGBA")),
+    "WebP": encoded(see_through("RGBA"), "WEBP", lossless=True),
+    "CMYK": encoded(Image.fromarray(COLOURS).convert("CMYK"), "JPEG"),
+    "BMP": encoded(Image.fromarray(COLOURS), "BMP"),
+    "photo of two pictures": encoded(
+        Image.fromarray(COLOURS), "MPO", save_all=True, append_images=[stroke(8)]
+    ),
+    **{f"turned {k}": turned(k) for k in range(1, 9)},
+    **{f"JPEG turned {k}": turned(k, "JPEG") for k in (1, 6)},
+}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("kind", ALIKE)
+def test_predict_and_serve_see_the_same_image(kind: str, channels: int, tmp_path: Path):
+    (tmp_path / "image").write_bytes(ALIKE[kind])
+    uploaded = from_upload(ALIKE[kind], (channels, 6, 9), None)
+    assert uploaded.note in ("9 x 6 pixels, as they are", "9 x 6 pixels in grey, as they are")
+    expected = torch.from_numpy(uploaded.pixels.astype(np.float32) / np.float32(255)).permute(2, 0, 1)
+    assert torch.equal(read_image(tmp_path / "image", (channels, 6, 9)), expected)
+
+
+def test_16_bits_are_scaled_not_cut_off():
+    nearest = np.rint(DEEP / 65535 * 255)
+    assert np.array_equal(from_upload(ALIKE["I;16"], (1, 6, 9), None).pixels[:, :, 0], nearest)
+    assert np.array_equal(from_upload(ALIKE["I;16"], (3, 6, 9), None).pixels[:, :, 1], nearest)
+
+
+def test_every_exif_orientation_is_turned_back():
+    """The file's rows, by what EXIF says of them: which side of the image its first row and column are."""
+    upright = {
+        1: lambda rows: rows, 2: lambda rows: rows[:, ::-1], 3: lambda rows: rows[::-1, ::-1],
+        4: lambda rows: rows[::-1], 5: lambda rows: rows.transpose(1, 0, 2),
+        6: lambda rows: np.rot90(rows, -1), 7: lambda rows: rows.transpose(1, 0, 2)[::-1, ::-1],
+        8: lambda rows: np.rot90(rows),
+    }  # fmt: skip
+    for orientation, turn in upright.items():
+        rows = COLOURS.transpose(1, 0, 2) if orientation >= 5 else COLOURS
+        assert np.array_equal(from_upload(turned(orientation), (3, 6, 9), None).pixels, turn(rows))
+
+
+@pytest.mark.parametrize("mode", ["LA", "RGBA"])
+def test_what_is_clear_lies_on_white(mode: str):
+    color, alpha = np.asarray(noise((9, 6))).astype(float), GREY.astype(float)
+    expected = (color * alpha + 255 * (255 - alpha)) / 255
+    shown = from_upload(ALIKE[mode], (3, 6, 9), None).pixels[:, :, 0]
+    assert np.abs(shown - expected).max() <= 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"GIF89a", encoded(noise((64, 64)))[:2_000], frames("GIF"), frames("PNG"), frames("WEBP"),
+        png_that_claims(5_000, MAX_PIXELS // 5_000 + 1), png_that_claims(60_000, 60_000),
+    ],
+)  # fmt: skip
+def test_predict_refuses_what_serve_refuses_in_its_words(content: bytes, tmp_path: Path):
+    file = tmp_path / "image"
+    file.write_bytes(content)
+    with pytest.raises(ImageRejected) as by_serve:
+        from_upload(content, (1, 8, 8), None)
+    with pytest.raises(UserError) as by_predict:
+        read_image(file, (1, 8, 8))
+    assert str(by_predict.value) == f"{file}: {by_serve.value}"
 
 
 def test_digits_of_the_data_set_are_taken_as_they_are():

@@ -55,6 +55,7 @@ app.command("weigh", hidden=True, context_settings=run.ANY_ARGUMENTS)(run.weigh_
 app.command("predict")(run.predict_command)
 app.command("merge")(run.merge_command)
 app.command("report")(report.report_command)
+app.command("verify")(report.verify_command)
 app.command("serve")(report.serve_command)
 app.command("recipes")(catalogue.recipes_command)
 app.command("demo")(run.demo_command)

@@ -1,10 +1,12 @@
-"""What shows results: `report`, `serve` and `theory diagnose`."""
+"""What shows results and checks them: `report`, `verify`, `serve` and `theory diagnose`."""
 
+import json
 import os
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -126,6 +128,36 @@ def _certified(path: Path) -> Path:
     if run != path and run.parent == PACKAGED:
         raise UserError(f"{path} is pretrained and not certified yet; first run `shieldwall certify {path}`")
     return run
+
+
+def verify_command(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, packed runs, certificate files, or pretrained names.")
+    ],
+    redraw: Annotated[
+        int,
+        typer.Option(help="Draw this many random inputs of each run again, and compare their counts.", min=0),
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each run.")] = False,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Check that certificates are what their counts give, and that no file of a run has changed.
+
+    One line for each run: verified, interrupted, unverified (nothing to check against) or changed. The exit
+    code is 1 if one has changed. Example: `shieldwall verify runs/* --redraw 10`
+    """
+    from shieldwall.runs.pretrained import resolve_run
+    from shieldwall.runs.verify import CHANGED, verify_run
+
+    failed = False
+    for run in runs:
+        said = verify_run(resolve_run(run), redraw, data_dir=data_dir, device=device)
+        failed |= said.status == CHANGED
+        line = json.dumps(asdict(said)) if as_json else f"{said.run}: {said.status}: {said.detail}"
+        console.print(line, soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
 
 
 def serve_command(

@@ -231,11 +231,18 @@ def predict_command(
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Noise seed; by default the recipe's. Keep it secret if someone else chooses the images."
+            help="Noise seed, to get the same answers again; by default a fresh one that nobody knows."
         ),
     ] = None,
-    precision: Annotated[str, typer.Option(help="The same as for `certify`.")] = "float32",
-    exact_noise: Annotated[bool, typer.Option("--exact-noise", help="The same as for `certify`.")] = False,
+    precision: Annotated[
+        str | None, typer.Option(help="The same as for `certify`; by default the recipe's.")
+    ] = None,
+    exact_noise: Annotated[
+        bool | None,
+        typer.Option(
+            "--exact-noise/--no-exact-noise", help="The same as for `certify`; by default the recipe's."
+        ),
+    ] = None,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:

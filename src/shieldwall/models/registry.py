@@ -3,6 +3,7 @@
 A model is a function `(num_classes) -> nn.Module` whose module maps images in [0, 1] to logits.
 """
 
+import hashlib
 import importlib
 import sys
 from collections.abc import Callable
@@ -45,6 +46,15 @@ def factory(name: str) -> ModelFactory:
     if not callable(function):
         raise UserError(f"model {name!r}: {module_name!r} has no function {function_name!r}")
     return function
+
+
+def code_digest(name: str) -> str | None:
+    """The SHA-256 of the file with a user's function; None for the networks of this package."""
+    if ":" not in name:
+        return None
+    factory(name)
+    file = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else None
 
 
 def _one_line(error: Exception) -> str:

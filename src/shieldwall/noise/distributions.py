@@ -11,19 +11,25 @@ every point nearer than r. For disjoint classes p_B is at most 1 - p_A; the proo
 They move the input by v, and s is the norm of v over the noise's scale.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from shieldwall.errors import UserError, check_number, describe
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+TRAINED_NOISE = "trained_noise"
+"""The attribute of a loaded module that holds the noise it was trained with."""
 
 
 class Noise(ABC):
@@ -76,6 +82,8 @@ class Gaussian(Noise):
         _check_scale("sigma", self.sigma)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        import torch
+
         return torch.randn(shape, generator=generator, device=generator.device).mul_(self.sigma)
 
     def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -115,6 +123,8 @@ class Uniform(Noise):
         return self.lam / math.sqrt(3)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        import torch
+
         drawn = torch.empty(tuple(shape), device=generator.device)
         return drawn.uniform_(-self.lam, self.lam, generator=generator)
 
@@ -152,6 +162,8 @@ class Laplace(Noise):
         return self.lam * math.sqrt(2)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        import torch
+
         drawn = torch.empty(tuple(shape), device=generator.device)
         return standard_laplace(drawn.uniform_(-1.0, 1.0, generator=generator)).mul_(self.lam)
 

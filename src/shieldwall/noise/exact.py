@@ -24,17 +24,20 @@ total variation distance is below (2K + 5) 2^-64 for a pixel, and at most the su
 image. That u is random is the generator's promise.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import NamedTuple
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, NamedTuple
 
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 LEVELS = 255
 """Steps of the grid between black and white."""
@@ -65,6 +68,8 @@ class ExactGaussian(Gaussian):
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """k / 255 in float32."""
         table = _table(self.sigma, generator.device)
+        import torch
+
         u = torch.empty(tuple(shape), dtype=torch.int64, device=generator.device)
         u.random_(generator=generator)  # an int64 is drawn from [0, 2^63)
         return table.look_up(u.view(-1)).view(u.shape)
@@ -136,11 +141,15 @@ class _Table(NamedTuple):
         return drawn
 
     def search(self, u: Tensor) -> Tensor:
+        import torch
+
         return self.values[torch.searchsorted(self.thresholds, u, right=True)]
 
 
 @lru_cache(maxsize=8)
 def _table(sigma: float, device: torch.device) -> _Table:
+    import torch
+
     upper = upper_thresholds(sigma)
     thresholds = torch.tensor([2**_BITS - bound for bound in reversed(upper)] + upper, dtype=torch.int64)
     values = (torch.arange(-len(upper), len(upper) + 1).double() / LEVELS).float()

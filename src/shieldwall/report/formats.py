@@ -15,7 +15,15 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from shieldwall.errors import UserError
-from shieldwall.report.tables import PLUS_MINUS, Column, Table, accuracy_table, describe, table_radii
+from shieldwall.report.tables import (
+    AT_LEAST,
+    PLUS_MINUS,
+    Column,
+    Table,
+    accuracy_table,
+    describe,
+    table_radii,
+)
 from shieldwall.results.certificates import shared
 from shieldwall.results.intervals import (
     abstentions,
@@ -40,7 +48,7 @@ _ESCAPED = str.maketrans(
     {
         "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
         "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "<": "$<$", ">": "$>$", "|": "$|$", PLUS_MINUS: r"$\pm$", "\n": " ",
+        "<": "$<$", ">": "$>$", "|": "$|$", PLUS_MINUS: r"$\pm$", AT_LEAST: r"$\geq$", "\n": " ",
     }
 )  # fmt: skip
 _SYMBOLS = {
@@ -192,7 +200,8 @@ def _symbol(symbol: re.Match[str]) -> str:
 
 def _latex_row(title: str, columns: Sequence[Column], k: int, intervals: bool) -> list[str]:
     """A row, and where there are intervals a second line for them."""
-    numbers = [rf"\textbf{{{column.cells[k]}}}" if column.best[k] else column.cells[k] for column in columns]
+    cells = [(escape_latex(column.cells[k]), column.best[k]) for column in columns]
+    numbers = [rf"\textbf{{{cell}}}" if is_best else cell for cell, is_best in cells]
     margins = [escape_latex(column.margins[k]) for column in columns]
     if not intervals:
         both = (f"{number} {margin}".strip() for number, margin in zip(numbers, margins, strict=True))
@@ -217,14 +226,21 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
     row's, with spaces between. `seeds` counts those at each sigma. Fractions are in [0, 1]. `low` and `high`
     end the 95% interval that `interval` names; `deviation` is over seeds, empty for one. `acr` and
     `abstained` are of the whole row, the same in each of its lines. What a log does not say, or the logs of a
-    row do not share, is empty.
+    row do not share, is empty. There are two columns more where they say something: `inputs_wanted` if a
+    certification was interrupted, and `acr_kind`, `lower bound` for rows whose sampling stopped early.
     """
     describe(rows)  # refuses rows that do not stand in one table
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        writer.writerows(map(_csv_text, line) for line in _csv_lines(row, table_radii(rows, radii)))
+    more: dict[str, list[_Cell]] = {}
+    if any(row.num_wanted > row.num_inputs for row in rows):
+        more["inputs_wanted"] = [row.num_wanted for row in rows]
+    if any(row.stopped_early for row in rows):
+        more["acr_kind"] = ["lower bound" if row.stopped_early else None for row in rows]
+    writer.writerow([*COLUMNS, *more])
+    for k, row in enumerate(rows):
+        lines = _csv_lines(row, table_radii(rows, radii))
+        writer.writerows(map(_csv_text, [*line, *(cells[k] for cells in more.values())]) for line in lines)
     return text.getvalue()
 
 

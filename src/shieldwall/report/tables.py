@@ -18,7 +18,11 @@ from shieldwall.results.metrics import default_radii
 from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sigmas_of, titles
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-STOPPED_EARLY = "sequential sampling: radii and ACR may be smaller than with all n samples"
+AT_LEAST = "\N{GREATER-THAN OR EQUAL TO}"
+STOPPED_EARLY = (
+    f"sampling stopped early: an ACR with {AT_LEAST} is a lower bound; "
+    "radii may be smaller than with all n samples"
+)
 _NUM_DIGITS, _MAX_DECIMALS = 3, 9
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
 _BOUNDS_OF_MEMBERS = {
@@ -124,7 +128,7 @@ def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[C
         ),
         _average_radii(rows, intervals, compare),
         _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in abstained]),
-        _plain(("", "inputs"), [str(row.num_inputs) for row in rows]),
+        _plain(("", "inputs"), [_inputs(row) for row in rows]),
     ]
     return [column for column in columns if any(column.cells)]
 
@@ -138,20 +142,26 @@ def _margins_by_radius(row: Row, radii: list[float], intervals: bool) -> list[st
 
 
 def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Column:
-    """Three decimals, or as many as three digits of the largest take."""
+    """Three decimals, or as many as three digits of the largest take. Lower bounds are marked, not ranked."""
     averages = [average_radius(row) for row in rows]
     largest = max((average.value for average in averages if average is not None), default=0.0)
     decimals = max(_NUM_DIGITS, _decimals(largest))
     cells, margins = [], []
-    for average in averages:
-        cells.append("" if average is None else f"{average.value:.{decimals}f}")
+    for row, average in zip(rows, averages, strict=True):
+        mark = f"{AT_LEAST} " if row.stopped_early else ""
+        cells.append("" if average is None else f"{mark}{average.value:.{decimals}f}")
         if average is not None and intervals and math.isfinite(average.high):
             margins.append(_between(f"{average.low:.{decimals}f}", f"{average.high:.{decimals}f}"))
         elif average is not None and not intervals and average.deviation is not None:
             margins.append(f"{PLUS_MINUS} {average.deviation:.{decimals}f}")
         else:
             margins.append("")
-    return _ranked(("", "ACR"), cells, margins, compare)
+    return _ranked(("", "ACR"), cells, margins, compare and not any(row.stopped_early for row in rows))
+
+
+def _inputs(row: Row) -> str:
+    done, wanted = row.num_inputs, row.num_wanted
+    return str(done) if done == wanted else f"{done} of {wanted}"
 
 
 def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
@@ -193,7 +203,8 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
         *others, last = differing
         named = f"{', '.join(others)} and {last}" if others else last
         lines.append(f"warning: the rows differ in {named} and cannot be compared")
-    if any(run.max_n is not None for run in certificates):
+    lines.append(_about_interrupted(rows))
+    if any(run.stopped_early for run in certificates):
         lines.append(STOPPED_EARLY)
     lines.append(_about_envelopes([row for row in rows if row.is_envelope]))
     averaged = [row for row in rows if row.seeds > 1]
@@ -202,6 +213,12 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
     elif averaged:
         lines.append(f"mean {PLUS_MINUS} standard deviation over {_seeds(averaged)}")
     return [line for line in lines if line]
+
+
+def _about_interrupted(rows: Sequence[Row]) -> str:
+    logs = [log for row in rows for log in row.logs if log.num_wanted > len(log.certificates)]
+    parts = (f"{len(log.certificates):,} of {log.num_wanted:,} inputs of {log.run}" for log in logs)
+    return f"interrupted certification: {', '.join(dict.fromkeys(parts))}" if logs else ""
 
 
 def _about_envelopes(rows: Sequence[Row]) -> str:

@@ -1,7 +1,7 @@
 """A packed run: what a run folder says, without its weights, in one small file NAME.tar.xz.
 
-recipe.yaml, start.yaml, environment.json, training.jsonl, weights.yaml and every folder of certificates,
-names sorted, times zero: the same run gives the same bytes. `report` reads it as it reads the folder.
+recipe.yaml, start.yaml, environment.json, training.jsonl, weights.yaml, SHA256SUMS and every folder of
+certificates, names sorted, times zero: the same run gives the same bytes. `report` reads it like the folder.
 """
 
 import io
@@ -11,12 +11,13 @@ from pathlib import Path
 
 from shieldwall.errors import UserError
 from shieldwall.files import write_atomic
+from shieldwall.results.checks import SUMS, Sums
 
 SUFFIX = ".tar.xz"
 MAX_BYTES = 256 * 2**20
 """Of an unpacked run: 1,000 inputs with 8 votes take 2 MB, 50,000 take 100 MB."""
 RUN_FILES = ("recipe.yaml", "start.yaml", "environment.json", "training.jsonl", "weights.yaml")
-"""What a run folder says beside its certificates."""
+"""What a run folder says beside its certificates and its digests."""
 
 
 def pack(run: Path, file: Path) -> None:
@@ -26,6 +27,9 @@ def pack(run: Path, file: Path) -> None:
     if not (run / "recipe.yaml").is_file():
         raise UserError(f"{run} is not a run folder: there is no recipe.yaml in it")
     content = {path.relative_to(run).as_posix(): path.read_bytes() for path in _files_to_pack(run)}
+    sums = Sums.read(run)
+    for name in content:
+        sums.check(name, content[name])
     if sum(map(len, content.values())) > MAX_BYTES // 2:
         raise UserError(
             f"{run} holds more than {MAX_BYTES // 2**21} MB of certificates: too much for one file"
@@ -86,7 +90,7 @@ def _decompress(file: Path) -> bytes:
 
 
 def _files_to_pack(run: Path) -> list[Path]:
-    paths = [run / name for name in RUN_FILES if (run / name).is_file()]
+    paths = [run / name for name in (*RUN_FILES, SUMS) if (run / name).is_file()]
     for settings in run.glob("*/settings.yaml"):
         paths += [settings, *settings.parent.glob("*.tsv")]
     return paths

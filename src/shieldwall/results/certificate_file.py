@@ -23,6 +23,7 @@ from shieldwall.results.certificates import (
     Certificates,
     Floats,
     Ints,
+    num_samples,
     shared,
     split_call,
 )
@@ -59,13 +60,17 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
         lambda k: f"radius is {radii[k]:g}, but an abstention certifies nothing",
     )
     table.check_indices(indices)
+    counts, counts0 = table.counts("counts"), table.counts("counts0")
+    for column, by_class in (("n", counts), ("n0", counts0)):
+        if column in table.columns and by_class is not None:
+            table.check_sums(column, by_class)
     certificates = Certificates(
         labels,
         radii,
         p_lower=table.numbers("p_lower"),
         p_upper=table.numbers("p_upper"),
-        counts=table.counts("counts"),
-        selection_counts=table.counts("counts0"),
+        counts=counts,
+        selection_counts=counts0,
         n=table.whole("n") if "n" in table.columns else None,
         n0=table.shared("n0", int),
         alpha=shared(table.real("alpha").tolist()) if "alpha" in table.columns else None,
@@ -131,6 +136,10 @@ class _Table:
         for row, index in enumerate(indices.tolist()):
             if first.setdefault(index, row) != row:
                 raise self.error(row, f"idx {index} is already on line {first[index] + 2}")
+
+    def check_sums(self, column: str, counts: Ints) -> None:
+        stated, sums = self.whole(column), num_samples(counts)
+        self.refuse(stated != sums, lambda k: f"{column} is {stated[k]}, but the counts sum to {sums[k]}")
 
     def whole(self, column: str) -> Ints:
         cells = self.columns[column]

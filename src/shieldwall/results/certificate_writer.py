@@ -15,8 +15,11 @@ from shieldwall.recipes import difference
 from shieldwall.results.certificate_file import COLUMNS, HEADER, with_current_names
 from shieldwall.results.certificates import Certificates, Ints
 
-UNSAID = {"data_sha256", "batch_size", "threads"}
+UNSAID = {"data_sha256", "code_sha256", "batch_size", "threads"}
 """Settings that older folders do not have; they are compared only where they exist."""
+
+WANTED = "inputs"
+"""The setting that says how many inputs are wanted; a folder's next certification may want more or fewer."""
 
 
 class CertificateWriter:
@@ -37,6 +40,7 @@ class CertificateWriter:
                 for vote in votes:
                     self._files[vote] = (folder / f"{vote}.tsv").open("a+b", buffering=0)
                 self.done = self._drop_incomplete()
+            self._note_wanted(settings.get(WANTED))
         except BaseException:
             self._close()
             raise
@@ -93,6 +97,13 @@ class CertificateWriter:
                 "NAME for a new folder"
             )
         write_atomic(path, yaml.safe_dump(settings, sort_keys=False).encode())
+
+    def _note_wanted(self, wanted: int | None) -> None:
+        """Record how many inputs are wanted now, unless none of them is left to do."""
+        path = self.path / "settings.yaml"
+        stored = yaml.safe_load(path.read_text())
+        if wanted is not None and len(self.done) < wanted != stored.get(WANTED):
+            write_atomic(path, yaml.safe_dump({**stored, WANTED: wanted}, sort_keys=False).encode())
 
     def _drop_incomplete(self) -> list[int]:
         """Cut every file back to the inputs that all of them have; return these."""
@@ -174,6 +185,8 @@ def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if "compiled" in settings:
         stored.setdefault("compiled", False)
     said = {key: value for key, value in settings.items() if key in stored or key not in UNSAID}
+    if "shard" not in stored:  # a shard's place among the inputs depends on how many there are
+        stored, said = ({k: v for k, v in some.items() if k != WANTED} for some in (stored, said))
     if other := difference(stored, said):
         raise UserError(
             f"{folder} was certified with other settings ({other}); use --to NAME for a new folder, "

@@ -68,9 +68,9 @@ class Certificates:
 
     def __post_init__(self) -> None:
         if self.n is None and self.counts is not None:
-            object.__setattr__(self, "n", _num_samples(self.counts))
+            object.__setattr__(self, "n", num_samples(self.counts))
         if self.n0 is None and self.selection_counts is not None:
-            object.__setattr__(self, "n0", shared(_num_samples(self.selection_counts).tolist()))
+            object.__setattr__(self, "n0", shared(num_samples(self.selection_counts).tolist()))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -117,6 +117,11 @@ class Certificates:
         return split_call(self.bound)[0] or None
 
     @property
+    def stopped_early(self) -> bool:
+        """Whether sampling could stop early, so that the mean of the radii is only a lower bound."""
+        return (self.bound_kind or "").endswith("sequential")
+
+    @property
     def fixed_n(self) -> int | None:
         """The samples behind each bound, if all inputs have the same number."""
         return None if self.n is None else shared(self.n.tolist())
@@ -144,7 +149,7 @@ def shared(values: Iterable[_T]) -> _T | None:
     return different.pop() if len(different) == 1 else None
 
 
-def _num_samples(counts: Ints) -> Ints:
+def num_samples(counts: Ints) -> Ints:
     """(M, K) or (M, N, K) -> (M,): members are counted on the same samples."""
     totals = counts.sum(-1)
     return np.asarray(totals if totals.ndim == 1 else totals[:, 0])

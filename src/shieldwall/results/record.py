@@ -21,7 +21,9 @@ from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, distinctions, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
 from shieldwall.results.certificate_file import parse, with_current_names
+from shieldwall.results.certificate_writer import WANTED
 from shieldwall.results.certificates import Certificates
+from shieldwall.results.checks import SUMS, Sums, check_votes
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
@@ -48,6 +50,8 @@ class RunRecord:
     """What distinguishes it from others of the same name: what differs in the recipe, or its path's end."""
     varied: Mapping[str, str] = field(default_factory=dict)
     """The keys in which its recipe differs from those of the same name, if that distinguishes them."""
+    sums: Sums | None = None
+    """The digests of its files, which those read here agree with."""
 
     @property
     def name(self) -> str:
@@ -137,6 +141,12 @@ class Log:
     def is_member(self) -> bool:
         return is_member(self.vote)
 
+    @property
+    def num_wanted(self) -> int:
+        """How many inputs were to be certified: more than there are where certification was interrupted."""
+        wanted = self.record.settings.get(WANTED) if self.record else None
+        return max(len(self.certificates), wanted if isinstance(wanted, int) else 0)
+
 
 def read_logs(paths: Iterable[str | Path]) -> list[Log]:
     """The votes of the runs at these paths, in order."""
@@ -144,10 +154,14 @@ def read_logs(paths: Iterable[str | Path]) -> list[Log]:
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
-    """The runs, certificate folders, archives and single files at these paths, each file once."""
+    """The runs, certificate folders, archives and single files at these paths, each file once.
+
+    Files that differ from the run's digests are refused, and certificates that contradict their settings,
+    their order or each other.
+    """
     drafts: dict[Path, _Draft] = {}
     read: set[Path] = set()
-    folders: dict[Path, Mapping[str, str]] = {}
+    folders: dict[Path, tuple[Sums, Mapping[str, str]]] = {}
     for path in map(Path, paths):
         if is_archive(path):
             if path.resolve() not in read:
@@ -163,12 +177,19 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
             home = _home(file) if run else file.resolve()
             if home not in drafts:
                 if run is not None and run not in folders:
-                    folders[run] = _texts(run, RUN_FILES)
-                texts = {**folders[run], **_texts(file.parent, ("settings.yaml",))} if run else {}
+                    known = Sums.read(run)
+                    folders[run] = known, _texts(run, RUN_FILES, known)
+                sums, texts = folders[run] if run else (None, {})
+                if sums is not None:
+                    texts = {**texts, **_texts(file.parent, ("settings.yaml",), sums)}
                 name = _recipe_name(texts, run) if run else _stem(file)
-                drafts[home] = _Draft(name, _home(file), texts, run is not None)
-            certificates, vote = parse(file.read_bytes(), str(file))
-            drafts[home].certificates[_stem(file) if run else vote or _stem(file)] = certificates
+                drafts[home] = _Draft(name, _home(file), texts, run is not None, sums)
+            content, digests = file.read_bytes(), drafts[home].sums
+            if run and digests is not None:
+                digests.check(_name_in(run, file), content)
+                digests.check_listed(_name_in(run, file.parent), [file.name])
+            certificates, vote = parse(content, str(file))
+            drafts[home].add(_stem(file) if run else vote or _stem(file), certificates, vote)
     return _records(list(drafts.values()))
 
 
@@ -180,7 +201,14 @@ class _Draft:
     home: Path
     files: Mapping[str, str]
     is_run: bool
+    sums: Sums | None = None
     certificates: dict[str, Certificates] = field(default_factory=dict)
+    named: dict[str, str | None] = field(default_factory=dict)
+    """The vote that each certificate file names."""
+
+    def add(self, vote: str, certificates: Certificates, named: str | None) -> None:
+        self.certificates[vote] = certificates
+        self.named[vote] = named
 
 
 def _records(drafts: Sequence[_Draft]) -> list[RunRecord]:
@@ -195,7 +223,12 @@ def _records(drafts: Sequence[_Draft]) -> list[RunRecord]:
         place = ", ".join(f"{key} {value}" for key, value in own.items())
         if not own and len(homes[run.name]) > 1:
             place = _shortest(run.home, homes[run.name])
-        records.append(RunRecord(run.name, run.home, run.certificates, run.files, run.is_run, place, own))
+        record = RunRecord(
+            run.name, run.home, run.certificates, run.files, run.is_run, place, own, run.sums
+        )  # fmt: skip
+        if run.is_run:
+            check_votes(run.certificates, run.named, record.settings, run.home)
+        records.append(record)
     return records
 
 
@@ -215,6 +248,9 @@ def _varied(drafts: Sequence[_Draft]) -> dict[Path, dict[str, str]]:
 
 def _read_archive(path: Path, home: Path) -> _Draft:
     content = read_archive(path)
+    sums = Sums.parse(content.get(SUMS, b""), path)
+    for name in content:
+        sums.check(name, content[name])
     files = {name: content[name].decode(errors="replace") for name in RUN_FILES if name in content}
     settings = content.get(f"{FOLDER}/settings.yaml")
     if settings is not None:
@@ -227,8 +263,11 @@ def _read_archive(path: Path, home: Path) -> _Draft:
     if not votes:
         raise UserError(f"{path}: this packed run has no certificates")
     names = {vote: f"{FOLDER}/{vote}.tsv" for vote in sorted(votes, key=vote_order)}
-    certificates = {vote: parse(content[name], f"{path}, {name}")[0] for vote, name in names.items()}
-    return _Draft(_recipe_name(files, path), home, files, True, certificates)
+    sums.check_listed(FOLDER, [f"{vote}.tsv" for vote in votes])
+    draft = _Draft(_recipe_name(files, path), home, files, True, sums)
+    for vote, name in names.items():
+        draft.add(vote, *parse(content[name], f"{path}, {name}"))
+    return draft
 
 
 def _certificate_files(path: Path) -> list[Path]:
@@ -267,12 +306,19 @@ def _stem(file: Path) -> str:
     return file.name.removesuffix(".tsv")
 
 
-def _texts(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    return {
-        name: (folder / name).read_bytes().decode(errors="replace")
-        for name in names
-        if (folder / name).is_file()
-    }
+def _name_in(run: Path, file: Path) -> str:
+    return file.resolve().relative_to(run).as_posix()
+
+
+def _texts(folder: Path, names: Iterable[str], sums: Sums) -> dict[str, str]:
+    texts = {}
+    for name in names:
+        file = folder / name
+        if file.is_file():
+            content = file.read_bytes()
+            sums.check(_name_in(sums.home, file), content)
+            texts[name] = content.decode(errors="replace")
+    return texts
 
 
 def _recipe_name(files: Mapping[str, str], source: Path) -> str:

@@ -44,6 +44,16 @@ class Row:
         return len(self.certificates[0])
 
     @property
+    def num_wanted(self) -> int:
+        """How many were to be certified: more than there are where a certification was interrupted."""
+        return max(log.num_wanted for log in self.logs)
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether sampling could stop early: the ACR is then a lower bound."""
+        return any(certificates.stopped_early for certificates in self.certificates)
+
+    @property
     def vote(self) -> str:
         return self.logs[0].vote
 

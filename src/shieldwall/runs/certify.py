@@ -18,12 +18,16 @@ from torch import Tensor
 
 from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data import datasets
+from shieldwall.devices import resolve_device, threads
 from shieldwall.ensembles.votes import VoteSet
 from shieldwall.errors import UserError, check_int
 from shieldwall.files import write_atomic
+from shieldwall.models.registry import code_digest
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
+from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_writer import (
+    WANTED,
     CertificateWriter,
     read_lines,
     read_settings,
@@ -33,6 +37,7 @@ from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.shards import Shard, merge_run, remaining, shards_folder
 from shieldwall.runs.trained import QUIET, TrainedRun
+from shieldwall.runs.verify import check_counts_in
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
 
@@ -90,7 +95,9 @@ def certify_run(
     certificates = run.path / to
     folder = certificates if part is None else part.folder(certificates)
     stored = _stored_settings(folder) or _stored_settings(certificates)
+    weights = run.weights_digest() if run.is_trained() else ""
     trained = TrainedRun.open(run, data_dir=None if data_dir is None else Path(data_dir), device=device)
+    run.check_weights(weights, "run the same command again")
     chosen = trained.votes(votes or None)
     tuned = run.tuned_weights()
     plan = trained.plan(which, seed)
@@ -98,16 +105,18 @@ def certify_run(
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
     is_compiled = bool(stored.get("compiled", False)) if compile is None else compile
-    with _threads(stored.get("threads") if on_cpu else None):
+    with threads(stored.get("threads") if on_cpu else None):
         sampler = trained.sampler(
             plan, chosen, batch_size=stored.get("batch_size") if batch_size is None else batch_size,
             compile=is_compiled,
         )  # fmt: skip
         settings = {
             "data": run.recipe.data, "data_sha256": trained.dataset.test.digest(), "every": which.every,
+            WANTED: len(wanted),
             **plan.settings(), "compiled": is_compiled, "batch_size": sampler.batch_size,
             **({"threads": torch.get_num_threads()} if on_cpu else {}),
-            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": run.weights_digest(),
+            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": weights,
+            **({"code_sha256": code} if (code := code_digest(run.recipe.model)) else {}),
             **({"tuned": tuned} if tuned else {}),
         }  # fmt: skip
         mine: Sequence[int] = wanted
@@ -115,16 +124,23 @@ def certify_run(
             refuse_other_settings(certificates, settings)
             already = read_lines(certificates, chosen.reported)
             mine = [index for index in part.part(wanted) if index not in already]
-            settings = part.settings(settings, wanted)
+            settings = part.settings(settings)
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
-            run.lock() if part is None else part.lock(certificates),
+            run.lock() if part is None else part.lock(certificates) as check_lock,
+            _sealed(run, folder, settings, is_part=part is not None) as were_sealed,
             CertificateWriter(folder, chosen.reported, settings) as writer,
         ):
+            if part is None:
+                run.seal(f"{to}/settings.yaml")
+            if not were_sealed:
+                check_counts_in(folder)
             described = {**environment.describe(trained.device), "processes": 1}
+            left = remaining(writer.done, mine, folder)
+            if writer.done and left:
+                _say_if_changed(console, run, folder, described)
             if part is not None:
                 write_atomic(folder / "environment.json", json.dumps(described).encode())
-            left = remaining(writer.done, mine, folder)
             if not left:
                 _say_all_done(console, folder, len(mine))
                 return run
@@ -132,7 +148,9 @@ def certify_run(
                 run.note_environment("certify", described)
             source = _until(should_stop, trained, plan.noise, left)
             with closing(sampler.counts(source, wanted.index(left[0]))) as counts:  # type: ignore[type-var]
-                _write(counts, writer, plan, chosen, trained.dataset.test.labels, len(mine), console)
+                labels = trained.dataset.test.labels
+                _write(counts, writer, plan, chosen, labels, len(mine), console, check_lock)
+            run.check_weights(weights, f"put those back that {folder} was made with, or delete {folder}")
     return run
 
 
@@ -144,6 +162,7 @@ def _write(
     labels: Tensor,
     total: int,
     console: Console,
+    check_lock: Callable[[], None],
 ) -> None:
     """Certificates from counts, into the folder as they come, with progress on the console."""
     began = last = time.perf_counter()
@@ -154,6 +173,7 @@ def _write(
         for done, counts in enumerate(all_counts, start=1):
             certificates = plan.certificates(counts, votes)
             now = time.perf_counter()
+            check_lock()
             writer.append(counts.index, int(labels[counts.index]), certificates, now - last)
             last = now
             draws += int(counts.estimation[0].sum())
@@ -161,6 +181,21 @@ def _write(
             if plan.certification.radii:
                 note += f", {1 - draws / (done * plan.certification.n):.0%} of the samples saved"
             show(before + done, note)
+
+
+@contextmanager
+def _sealed(
+    run: RunFolder, certificates: Path, settings: Mapping[str, Any], *, is_part: bool
+) -> Iterator[bool]:
+    """Write digests of all certificates when the verb ends.  -> whether those there agree with theirs"""
+    if is_part:
+        yield False
+        return
+    refuse_other_settings(certificates, settings)
+    were_sealed = run.check_certificates(certificates.name)
+    run.unseal(f"{certificates.name}/")
+    yield were_sealed
+    run.seal(*RUN_FILES, "members", certificates.name)
 
 
 def wanted_inputs(which: Certification, available: int) -> range:
@@ -182,15 +217,11 @@ def _stored_settings(folder: Path) -> dict[str, Any]:
     return read_settings(path) if path.is_file() else {}
 
 
-@contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Use the folder's first number of threads: rounding depends on it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(before if number is None else number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _say_if_changed(console: Console, run: RunFolder, folder: Path, now: Mapping[str, Any]) -> None:
+    """Print a note where a folder's certificates so far are of another device or torch."""
+    of_shard = folder / "environment.json"
+    file, stage = (of_shard, None) if of_shard.is_file() else (run.path / of_shard.name, "certify")
+    environment.say_if_changed(console, "this certification", file, stage, now)
 
 
 def _say_all_done(console: Console, folder: Path, total: int) -> None:
@@ -210,7 +241,11 @@ def _certify_by_processes(
         run.recipe.data, None if options["data_dir"] is None else Path(options["data_dir"])
     )
     wanted = wanted_inputs(which, len(dataset.test))
+    now = environment.describe(resolve_device(options["device"]))
+    if 0 < _done_inputs(certificates) < len(wanted):
+        _say_if_changed(console, run, Shard(1, jobs).folder(certificates), now)
     with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
+        run.check_certificates(certificates.name)
         workers = [
             subprocess.Popen(
                 [*command, json.dumps({**options, "shard": f"{number + 1}/{jobs}"})],

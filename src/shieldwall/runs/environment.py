@@ -1,14 +1,19 @@
 """The environment of a run: versions, commit, device."""
 
+import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
+
+from shieldwall.results.checks import SUMS
 
 
 def describe(device: torch.device) -> dict[str, Any]:
@@ -23,6 +28,7 @@ def describe(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": device_name(device),
         "threads": torch.get_num_threads(),
+        "digests": SUMS,
     }
 
 
@@ -30,6 +36,31 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type} ({platform.machine()}, {os.cpu_count()} cores)"
+
+
+def say_if_changed(
+    console: Console, what: str, file: Path, stage: str | None, now: Mapping[str, Any]
+) -> None:
+    """Print a note where what is resumed began on another device or with another torch than `now`.
+
+    `file` has the environment that it began in, under `stage` if there is one.
+    """
+    try:
+        before = json.loads(file.read_text())
+        before = before if stage is None else before[stage]
+        began, continued = (_that_rounds(facts) for facts in (before, now))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return  # nothing is recorded, or nothing that can be read
+    if began != continued:
+        text = (
+            f"note: {what} began with {began} and continues with {continued}: results may differ in rounding"
+        )
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _that_rounds(facts: Mapping[str, Any]) -> str:
+    """What rounding depends on: torch's version, and the kind of device."""
+    return f"torch {facts['torch']} on {str(facts['device']).partition(' (')[0]}"
 
 
 def commit() -> str | None:

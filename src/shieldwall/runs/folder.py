@@ -6,11 +6,12 @@ environment.json              versions, commit and device of each stage
 training.jsonl                one line per epoch
 members/member-1.safetensors  the trained weights
 certificates/we.tsv, ...      one file per vote, one line per input
+SHA256SUMS                    digests of these files, written when a verb ends (results/checks.py)
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,9 @@ from shieldwall.errors import LockedError, UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
 from shieldwall.results.archive import is_archive
+from shieldwall.results.checks import SUMS, Sums, sha256
+
+LOCK = ".lock"
 
 
 class RunFolder:
@@ -33,30 +37,37 @@ class RunFolder:
         self.path = Path(path)
         if not (self.path / "recipe.yaml").is_file():
             raise _no_run(self.path)
+        Sums.read(self.path).check_files(["recipe.yaml"])
         self.recipe = from_file(self.path / "recipe.yaml")
 
     @classmethod
     def create(cls, path: Path | str, recipe: Recipe) -> "RunFolder":
         path = Path(path)
-        if (path / "recipe.yaml").is_file():
-            run = cls(path)
-            if other := difference(asdict(run.recipe), asdict(recipe)):
-                raise UserError(
-                    f"{path} holds a run of another recipe ({other}); choose another folder with --out"
-                )
-            return run
-        if path.exists() and not (path.is_dir() and _is_fresh(path)):
-            raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
-        with disk_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
-        write_atomic(path / "recipe.yaml", recipe.to_yaml().encode())
-        return cls(path)
+        file = path / "recipe.yaml"
+        if not file.is_file():
+            fresh = not path.exists() or (path.is_dir() and _is_fresh(path))
+            if not fresh and not file.is_file():  # another process may have made the run since
+                raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
+            with disk_errors(path):
+                path.mkdir(parents=True, exist_ok=True)
+            with exclusive_lock(path / LOCK, path):
+                if not file.is_file():
+                    write_atomic(file, recipe.to_yaml().encode())
+        run = cls(path)
+        if other := difference(asdict(run.recipe), asdict(recipe)):
+            raise UserError(
+                f"{path} holds a run of another recipe ({other}); choose another folder with --out"
+            )
+        return run
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes out; the lock ends with this process, even if it is killed."""
-        with exclusive_lock(self.path / ".lock", self.path):
-            yield
+    def lock(self) -> Iterator[Callable[[], None]]:
+        """Keep other processes out; the lock ends with this process, even if it is killed.
+
+        Yields a function that raises an error if the lock is lost.
+        """
+        with exclusive_lock(self.path / LOCK, self.path) as check:
+            yield check
 
     @property
     def checkpoint(self) -> Path:
@@ -81,6 +92,7 @@ class RunFolder:
     def load_members(self, members: Sequence[nn.Module]) -> None:
         """Load the trained weights into newly built members."""
         self.check_trained()
+        Sums.read(self.path).check_files(map(self._name_of, self.member_paths()))
         for path, member in zip(self.member_paths(), members, strict=True):
             load_weights(member, load_tensors(path)[0], path)
 
@@ -90,6 +102,46 @@ class RunFolder:
         for path in self.member_paths():
             digest.update(path.read_bytes())
         return digest.hexdigest()
+
+    def seal(self, *names: str) -> None:
+        """Add the digests of these files, and of the members or certificates in these folders."""
+        files: list[Path] = []
+        for path in (self.path / name for name in names):
+            files += [path / "settings.yaml", *path.glob("*.tsv"), *path.glob("*.safetensors"), path]
+        known = Sums.read(self.path).by_name
+        new = {self._name_of(path): path for path in files if path.is_file()}
+        self._write_sums({**{name: sha256(path.read_bytes()) for name, path in new.items()}, **known})
+
+    def unseal(self, *names: str) -> None:
+        """Take away the digests of files that will change; `folder/` names all files in it."""
+        known = Sums.read(self.path).by_name
+        kept = {name: digest for name, digest in known.items() if not name.startswith(names)}
+        if kept != known:
+            self._write_sums(kept)
+
+    def check_certificates(self, folder: str) -> bool:
+        """Raise if certificates are not as certify left them.  -> whether there were digests to say so
+
+        A folder that was deleted as a whole is made again.
+        """
+        sums, files = Sums.read(self.path), sorted((self.path / folder).glob("*.tsv"))
+        if not (self.path / folder).is_dir():
+            return False
+        listed = [name for name in sums.by_name if name.startswith(f"{folder}/")]
+        sums.check_files(listed)
+        sums.check_listed(folder, [file.name for file in files])
+        return any(name.endswith(".tsv") for name in listed)
+
+    def _write_sums(self, by_name: dict[str, str]) -> None:
+        write_atomic(self.path / SUMS, str(Sums(self.path, by_name)).encode())
+
+    def _name_of(self, path: Path) -> str:
+        return path.relative_to(self.path).as_posix()
+
+    def check_weights(self, digest: str, advice: str) -> None:
+        """Refuse other weights than those of this digest."""
+        if self.weights_digest() != digest:
+            raise UserError(f"{self.path / 'members'}: the weights were changed by another process; {advice}")
 
     def note_start(self, start: "RunFolder") -> None:
         """Record the recipes of the members that training starts from: their folder may move or change."""
@@ -105,13 +157,16 @@ class RunFolder:
     def save_weights(self, method: str, weights: list[float]) -> None:
         """Save tuned weights of the weighted vote, beside those of other methods."""
         content = yaml.safe_dump({**self.tuned_weights(), method: weights}, sort_keys=True)
+        self.unseal("weights.yaml")
         write_atomic(self.path / "weights.yaml", content.encode())
+        self.seal("weights.yaml")
 
     def tuned_weights(self) -> dict[str, list[float]]:
         """The weights that were tuned for this run, by method."""
         path = self.path / "weights.yaml"
         if not path.is_file():
             return {}
+        Sums.read(self.path).check_files(["weights.yaml"])
         try:
             known = yaml.safe_load(path.read_text())
             return {str(method): [float(weight) for weight in weights] for method, weights in known.items()}
@@ -123,28 +178,59 @@ class RunFolder:
         write_atomic(self.path / "training.jsonl", lines.encode())
 
     def note_environment(self, stage: str, environment: dict[str, Any]) -> None:
-        """Record the environment of the last run of `stage`."""
+        """Record the environment of a verb: the last one under `stage`, and all in the order they ran."""
+        known = self.environment()
+        if "history" not in known:
+            known["history"] = [{"stage": name, **facts} for name, facts in known.items()]
+        history = [*known["history"], {"stage": stage, **environment}]
+        content = json.dumps({**known, stage: environment, "history": history}, indent=2) + "\n"
+        self.unseal("environment.json")
+        write_atomic(self.path / "environment.json", content.encode())
+
+    def environment(self) -> dict[str, Any]:
+        """The environments of the verbs that ran."""
         path = self.path / "environment.json"
         try:
-            known = dict(json.loads(path.read_text())) if path.is_file() else {}
+            return dict(json.loads(path.read_text())) if path.is_file() else {}
         except (ValueError, TypeError) as error:
             raise UserError(f"{path} is damaged ({error}); move it away") from error
-        write_atomic(path, (json.dumps({**known, stage: environment}, indent=2) + "\n").encode())
 
 
 @contextmanager
-def exclusive_lock(file: Path, folder: Path) -> Iterator[None]:
-    """Keep other processes off a folder, by a lock on this file."""
+def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
+    """Keep other processes off a folder, by a lock on this file.
+
+    Yields a function that raises an error once the file is not the one that was locked: if someone deletes
+    it, another process can lock a new one.
+    """
     lock = FileLock(file)
     with disk_errors(folder):
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
             raise LockedError(f"another process is working on {folder}; wait for it to end") from error
+
+    def check() -> None:
+        if locked is None or _inode(file) != locked:
+            raise UserError(
+                f"the lock file {file} was deleted, so another process may be working on {folder} too; "
+                "make sure that none is, and run the same command again"
+            )
+
     try:
-        yield
+        locked = _inode(file)
+        yield check
+        check()
     finally:
         lock.release()
+
+
+def _inode(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _no_run(path: Path) -> UserError:
@@ -155,5 +241,5 @@ def _no_run(path: Path) -> UserError:
 
 
 def _is_fresh(folder: Path) -> bool:
-    """Whether a folder is empty, or holds only a partly written recipe after a kill."""
-    return all(item.name == ".recipe.yaml.part" for item in folder.iterdir())
+    """Whether a folder is empty, or holds only a lock and a partly written recipe after a kill."""
+    return all(item.name in (LOCK, ".recipe.yaml.part") for item in folder.iterdir())

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from shieldwall.data import datasets
+from shieldwall.data.images import ImageRejected, read_picture
 from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
@@ -43,8 +44,8 @@ def predict_run(
     n: int = 1_000,
     alpha: float = 0.001,
     seed: int | None = None,
-    precision: str = "float32",
-    exact_noise: bool = False,
+    precision: str | None = None,
+    exact_noise: bool | None = None,
     data_dir: Path | None = None,
     device: str | None = None,
 ) -> list[Answer]:
@@ -53,8 +54,8 @@ def predict_run(
     Args:
         n: noise samples for each image.
         alpha: the probability that an answer is not the smoothed classifier's, for each image.
-        seed: of the noise; by default the recipe's.
-        precision, exact_noise: as for the certificates that the answers rely on.
+        seed: of the noise; by default a fresh secret one.
+        precision, exact_noise: as for the certificates that the answers rely on; by default the recipe's.
     """
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
@@ -69,11 +70,13 @@ def predict_run(
         classes = dataset.classes
         truths += [classes[int(dataset.test.labels[index])] for index in indices]
     sources = [*map(str, images), *(f"test input {index}" for index in indices)]
+    certified = run.recipe.certification
+    exact = certified.exact_noise if exact_noise is None else exact_noise
+    precision = certified.precision if precision is None else precision
     classifier = classifier_of(vote, trained_members(run, len(classes), shape, chosen_device))
     predictions = predict(
-        classifier, torch.stack(inputs), noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha,
-        seed=run.recipe.seed if seed is None else seed, indices=[*range(len(images)), *indices],
-        precision=precision, device=chosen_device,
+        classifier, torch.stack(inputs), noise=noise_of(run.recipe, exact=exact), n=n, alpha=alpha, seed=seed,
+        indices=[*range(len(images)), *indices], precision=precision, device=chosen_device,
     )  # fmt: skip
     return [_answer(predictions, k, sources[k], truths[k], classes) for k in range(len(sources))]
 
@@ -100,20 +103,20 @@ def _test_images(test: Split, indices: Sequence[int]) -> Sequence[Tensor]:
 
 
 def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
-    """An image file as (C, H, W) in [0, 1]; its size must be the model's."""
-    from PIL import Image, UnidentifiedImageError
-
+    """An image file as (C, H, W) in [0, 1], multiples of 1/255; its size must be the model's."""
     channels, height, width = shape
     try:
-        with Image.open(path) as image:
-            pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.float32)
+        picture = read_picture(path.read_bytes(), "L" if channels == 1 else "RGB", least=(width, height))
     except FileNotFoundError as error:
         raise UserError(f"{path} is not a readable image: it does not exist") from error
-    except (OSError, UnidentifiedImageError) as error:
-        raise UserError(f"{path} is not a readable image: {error}") from error
-    if pixels.shape[:2] != (height, width):
+    except OSError as error:
+        raise UserError(f"{path} is not a readable image: {error.strerror}") from error
+    except ImageRejected as error:
+        raise UserError(f"{path}: {error}") from error
+    if picture.size != (width, height):
         raise UserError(
-            f"{path} is {pixels.shape[1]}x{pixels.shape[0]} pixels; "
+            f"{path} is {picture.size[0]}x{picture.size[1]} pixels; "
             f"the model takes {width}x{height}: resize it first"
         )
-    return torch.from_numpy(pixels / np.float32(255)).reshape(height, width, channels).permute(2, 0, 1)
+    pixels = np.asarray(picture.image, dtype=np.float32) / np.float32(255)
+    return torch.from_numpy(pixels).reshape(height, width, channels).permute(2, 0, 1)

@@ -10,7 +10,7 @@ process. So merged certificates are the same bytes as those of one process, exce
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,13 @@ from rich.console import Console
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors
 from shieldwall.recipes import difference
-from shieldwall.results.certificate_writer import CertificateWriter, read_lines, read_settings
+from shieldwall.results.archive import RUN_FILES
+from shieldwall.results.certificate_writer import WANTED, CertificateWriter, read_lines, read_settings
 from shieldwall.runs.folder import RunFolder, exclusive_lock
+from shieldwall.runs.verify import check_counts_in
 
-_INPUTS, _SHARD = "inputs", "shard"
-"""Settings of a shard that the merged certificates do not have."""
+_SHARD = "shard"
+"""The setting of a shard that the merged certificates do not have."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +70,18 @@ class Shard:
     def folder(self, certificates: Path) -> Path:
         return shards_folder(certificates) / f"{self.number}-of-{self.count}"
 
-    def settings(self, settings: Mapping[str, Any], inputs: Sequence[int]) -> dict[str, Any]:
-        """The settings of the shard, with the number of all inputs."""
-        return {**settings, _INPUTS: len(inputs), _SHARD: str(self)}
+    def settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of the shard; the number of inputs is that of all shards."""
+        return {**settings, _SHARD: str(self)}
 
     @contextmanager
-    def lock(self, certificates: Path) -> Iterator[None]:
-        """Keep other processes off this shard; other shards can be certified at the same time."""
+    def lock(self, certificates: Path) -> Iterator[Callable[[], None]]:
+        """Keep other processes off this shard, as a run's lock does, while other shards are certified."""
         folder = self.folder(certificates)
         with disk_errors(folder):
             folder.parent.mkdir(exist_ok=True)
-        with exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder):
-            yield
+        with exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder) as check:
+            yield check
 
 
 def shards_folder(certificates: Path) -> Path:
@@ -96,7 +98,12 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
             raise UserError(
                 f"{run.path} has no shards of {to} to merge; make them with `shieldwall certify --shard K/N`"
             )
-        settings, total = _common_settings(folders)
+        settings = _common_settings(folders)
+        total = int(settings[WANTED])
+        for folder in folders:
+            check_counts_in(folder)
+        if not run.check_certificates(to):
+            check_counts_in(certificates)
         votes = sorted(file.stem for file in folders[0].glob("*.tsv"))
         lines = {vote: _lines_by_input(folders, vote) for vote in votes}
         wanted = range(0, total * settings["every"], settings["every"])
@@ -108,11 +115,13 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
                 f"shards so far: {', '.join(folder.name for folder in folders)}; "
                 "run the missing and unfinished shards"
             )
+        run.unseal(f"{to}/")
         with CertificateWriter(certificates, votes, settings) as writer:
             for index in remaining(writer.done, wanted, writer.path):
                 writer.append_lines({vote: lines[vote][index] for vote in votes})
         environment = json.loads((folders[0] / "environment.json").read_text())
         run.note_environment("certify", {**environment, "processes": len(folders)})
+        run.seal(*RUN_FILES, "members", to)
         shutil.rmtree(shards_folder(certificates))
     console.print(f"{certificates}: {total} inputs of {len(folders)} shards", soft_wrap=True)
     return run
@@ -126,8 +135,8 @@ def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Seque
     return wanted[common:]
 
 
-def _common_settings(folders: Sequence[Path]) -> tuple[dict[str, Any], int]:
-    """The settings that all shards share, and the number of all inputs."""
+def _common_settings(folders: Sequence[Path]) -> dict[str, Any]:
+    """The settings that all shards share."""
     first = read_settings(folders[0] / "settings.yaml")
     for folder in folders[1:]:
         other = read_settings(folder / "settings.yaml")
@@ -136,7 +145,7 @@ def _common_settings(folders: Sequence[Path]) -> tuple[dict[str, Any], int]:
                 f"{folders[0]} and {folder.name} were certified with other settings ({different}); "
                 "delete the one that is wrong"
             )
-    return {key: value for key, value in first.items() if key not in (_INPUTS, _SHARD)}, int(first[_INPUTS])
+    return {key: value for key, value in first.items() if key != _SHARD}
 
 
 def _lines_by_input(folders: Sequence[Path], vote: str) -> dict[int, bytes]:

@@ -15,8 +15,9 @@ from shieldwall.devices import resolve_device
 from shieldwall.distributed import ProcessGroup
 from shieldwall.errors import UserError, require
 from shieldwall.files import disk_errors
-from shieldwall.models.registry import build_members, factory
+from shieldwall.models.registry import build_members, code_digest
 from shieldwall.recipes import Recipe
+from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import QUIET, noise_of, training_part
@@ -48,7 +49,7 @@ def train_run(
     where = resolve_device(world.device_name(device))
     objective = build_objective(recipe.objective, noise_of(recipe))
     objective.check_members(recipe.members)
-    factory(recipe.model)
+    code = code_digest(recipe.model)
     start = None if recipe.init_from is None else starting_run(recipe)
     dataset = datasets.load(recipe.data, data_dir)
     images = training_part(recipe, dataset)
@@ -66,24 +67,41 @@ def train_run(
                 training()
             return RunFolder(path)
         run = RunFolder.create(path, recipe)
-        with run.lock():
+        with run.lock() as check_lock:
             if world.broadcast(run.is_trained()):
                 console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
                 if tensorboard:
                     _write_curves(run)
                 return run
+            _refuse_other_code(run, code)
+            run.unseal("start.yaml", "training.jsonl")
             if start is not None:
                 run.note_start(start)
             elif isinstance(objective, DRT):
                 console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
-            run.note_environment("train", {**environment.describe(where), "processes": world.size})
+            described = {**environment.describe(where), "processes": world.size}
+            if run.checkpoint.is_file():
+                file = run.path / "environment.json"
+                environment.say_if_changed(console, "this training", file, "train", described)
+            run.note_environment("train", {**described, **({"code_sha256": code} if code else {})})
+            run.seal("recipe.yaml", "start.yaml")
             with _curves(run, tensorboard) as write:
-                records = _logged(training, run, len(images), console, write)
+                records = _logged(training, run, len(images), console, write, check_lock)
                 run.save_log(records)  # a kill between the last checkpoint and its log left it a line short
                 write(records)
             run.save_members(members)
+            run.seal(*RUN_FILES, "members")
             run.checkpoint.unlink(missing_ok=True)
     return run
+
+
+def _refuse_other_code(run: RunFolder, code: str | None) -> None:
+    """An interrupted training resumes with the model's code unchanged."""
+    if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
+        raise UserError(
+            f"the code of the model {run.recipe.model} has changed since {run.path} was started; "
+            "choose another folder with --out, or restore the code"
+        )
 
 
 @contextmanager
@@ -133,7 +151,12 @@ def _write_curves(run: RunFolder) -> None:
 
 
 def _logged(
-    training: Callable[..., list[Record]], run: RunFolder, images: int, console: Console, write: Write
+    training: Callable[..., list[Record]],
+    run: RunFolder,
+    images: int,
+    console: Console,
+    write: Write,
+    check_lock: Callable[[], None],
 ) -> list[Record]:
     """Train with a checkpoint and a log in the run folder, and progress on the console."""
     title = f"training {run.recipe.members} members"
@@ -150,6 +173,8 @@ def _logged(
         def on_batch(seen: int) -> None:
             if seen % images:  # the last batch of an epoch is shown with its loss
                 show(seen, note)
+            else:
+                check_lock()
 
         return training(checkpoint=run.checkpoint, on_epoch=on_epoch, on_batch=on_batch)
 

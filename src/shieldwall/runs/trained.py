@@ -17,7 +17,7 @@ from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
 from shieldwall.errors import UserError, describe, unknown_name
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
-from shieldwall.noise.distributions import Noise
+from shieldwall.noise.distributions import TRAINED_NOISE, Noise
 from shieldwall.noise.exact import ExactGaussian
 from shieldwall.noise.registry import noise_by_name
 from shieldwall.recipes import Certification, Recipe
@@ -83,11 +83,16 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
 
     The module is on the CPU, in evaluation mode. `vote` is `we` (a WeightedEnsemble of equal weights), `mme`
     (a MaxMarginEnsemble), or `member-1` to `member-N` for a single member. The module takes images in [0, 1],
-    (B, ...), and returns scores (B, K). Its members were trained on images with noise.
+    (B, ...), and returns scores (B, K). Its members were trained on images with noise, its `trained_noise`:
+    to certify it with other noise gives a warning.
     """
     folder = _folder(what)
     shape, classes = datasets.dataset_spec(folder.recipe.data)
-    return classifier_of(vote, trained_members(folder, len(classes), shape, torch.device("cpu"))).eval()
+    members = trained_members(folder, len(classes), shape, torch.device("cpu"))
+    module = classifier_of(vote, members).eval()
+    for part in (module, *members):
+        setattr(part, TRAINED_NOISE, noise_of(folder.recipe))
+    return module
 
 
 def _folder(what: str | Path) -> RunFolder:

@@ -20,13 +20,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from shieldwall.data.images import TOO_LARGE, ImageRejected
 from shieldwall.errors import UserError
 from shieldwall.serve.access import HostCheck, OriginCheck
 from shieldwall.serve.images import (
     FRAMES,
     MAX_BYTES,
-    TOO_LARGE,
-    ImageRejected,
     PreparedImage,
     file_too_large,
     from_drawing,

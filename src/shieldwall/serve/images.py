@@ -1,8 +1,6 @@
 """From bytes that a visitor sent to an image of the model's size, or a refusal.
 
-    bytes (few enough) -> header (few enough pixels, one frame) -> decoded -> (H, W, C) uint8
-
-What costs nothing to check is checked first: nothing is decoded before its size is known.
+    bytes (few enough) -> upright pixels, by `data.images` -> (H, W, C) uint8
 
 Handwriting is made to look as the digit data sets have it: cropped, fitted into a box, centred, reduced.
 
@@ -13,7 +11,6 @@ Handwriting is made to look as the digit data sets have it: cropped, fitted into
 
 import base64
 import io
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +18,9 @@ import numpy as np
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from shieldwall.errors import UserError
+from shieldwall.data.images import TOO_LARGE, ImageRejected, read_picture
 
 MAX_BYTES = 8 * 2**20
-MAX_PIXELS = 24_000_000
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
-TOO_LARGE = 413
 BLANK_RANGE = 24
 """An image whose greys differ by no more is blank."""
 DARKEST_PAPER = 127
@@ -34,14 +28,6 @@ DARKEST_PAPER = 127
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 Ink = np.ndarray[Any, np.dtype[np.float64]]
-
-
-class ImageRejected(UserError):  # noqa: N818 - it says what became of the image
-    """Why an image is not taken, and the HTTP status that says so."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(frozen=True)
@@ -84,27 +70,27 @@ def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None
     out and centred as the data set's digits are.
     """
     channels, height, width = shape
-    image = _open(content)
-    size = f"{image.width} x {image.height}"
-    is_of_model_size = image.size == (width, height)
-    decoded = _decode(image, "L" if channels == 1 else "RGB", least=(4 * width, 4 * height))
-    grey = " in grey" if channels == 1 and image.mode not in ("1", "L") else ""
+    # Four times the model's size to either side, for an image that is yet to be turned.
+    picture = read_picture(content, "L" if channels == 1 else "RGB", least=(4 * max(width, height),) * 2)
+    size = f"{picture.size[0]} x {picture.size[1]}"
+    is_of_model_size = picture.size == (width, height)
+    grey = " in grey" if channels == 1 and not picture.is_grey else ""
     if frame is not None:
-        ink, inverted = _bright_ink(decoded)
+        ink, inverted = _bright_ink(picture.image)
         if is_of_model_size:
             return PreparedImage(ink[:, :, None], f"{size} pixels{grey}, {inverted or 'as they are'}")
         steps = f"{inverted and 'inverted, '}cut to the ink, resized and centred in {width} x {height}{grey}"
         return PreparedImage(center_ink(ink, frame)[:, :, None], f"{size} pixels, {steps}")
     if is_of_model_size:
-        return PreparedImage(_rows(decoded), f"{size} pixels{grey}, as they are")
-    fitted = ImageOps.fit(decoded, (width, height), Image.Resampling.BOX)
-    cut = "" if image.width * height == image.height * width else "cut to the middle and "
+        return PreparedImage(_rows(picture.image), f"{size} pixels{grey}, as they are")
+    fitted = ImageOps.fit(picture.image, (width, height), Image.Resampling.BOX)
+    cut = "" if picture.size[0] * height == picture.size[1] * width else "cut to the middle and "
     return PreparedImage(_rows(fitted), f"{size} pixels, {cut}resized to {width} x {height}{grey}")
 
 
 def from_drawing(content: bytes, frame: Frame) -> PreparedImage:
     """A drawing, bright on black, as a PNG."""
-    ink = _not_blank(_decode(_open(content), "L", least=(0, 0)))
+    ink = _not_blank(read_picture(content, "L").image)
     note = f"your drawing, resized and centred in {frame.side} x {frame.side}"
     return PreparedImage(center_ink(ink, frame)[:, :, None], note)
 
@@ -139,44 +125,6 @@ def _offset(profile: Ink, side: int, by_mass: bool) -> int:
     middles = np.arange(len(profile)) + 0.5
     centre = float((profile * middles).sum() / profile.sum()) if by_mass else len(profile) / 2
     return min(max(0, round(side / 2 - centre)), side - len(profile))
-
-
-def _open(content: bytes) -> Image.Image:
-    """The image with its header read and nothing decoded."""
-    too_many_pixels = ImageRejected(
-        TOO_LARGE, f"the image has more than {MAX_PIXELS // 10**6} million pixels; choose a smaller one"
-    )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(content), formats=FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise too_many_pixels from error
-    except Exception as error:  # Pillow's readers raise nearly anything on a broken file
-        message = "this is not an image that can be read; give a PNG, JPEG, WebP, BMP or GIF file"
-        raise ImageRejected(415, message) from error
-    if image.width * image.height > MAX_PIXELS:
-        raise too_many_pixels
-    return image
-
-
-def _decode(image: Image.Image, mode: str, least: tuple[int, int]) -> Image.Image:
-    """The pixels, upright, in `mode`; a JPEG may be decoded smaller, but not below `least`."""
-    try:
-        if getattr(image, "is_animated", False):
-            raise ImageRejected(415, "the image is animated; give one with a single frame")
-        image.draft(None, least)
-        upright = ImageOps.exif_transpose(image)
-        if upright.mode.startswith("I"):  # 16 bits, which Pillow would cut off at 255
-            return Image.fromarray((np.asarray(upright).clip(0, 65535) // 257).astype(np.uint8)).convert(mode)
-        if upright.has_transparency_data:
-            paper = Image.new("RGBA", upright.size, "white")
-            upright = Image.alpha_composite(paper, upright.convert("RGBA"))
-        return upright.convert(mode)
-    except ImageRejected:
-        raise
-    except Exception as error:
-        raise ImageRejected(415, "the image is damaged: it cannot be decoded") from error
 
 
 def _bright_ink(image: Image.Image) -> tuple[Pixels, str]:

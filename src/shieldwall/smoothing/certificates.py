@@ -1,9 +1,9 @@
 """From counts to certificates: what they prove about the smoothed classifier."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.binomial import check_alpha
@@ -13,6 +13,9 @@ from shieldwall.results.certificates import Certificates
 from shieldwall.smoothing.count_bounds import Bound, TwoSided, parse_bound
 from shieldwall.smoothing.radius import Ball
 from shieldwall.vocabulary import ABSTAIN
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -29,9 +32,10 @@ class Counts:
     """(V, K): on the fresh samples that bound its probability."""
 
 
-def validate_counts(name: str, counts: ArrayLike | torch.Tensor) -> Ints:
+def validate_counts(name: str, counts: "ArrayLike | Tensor") -> Ints:
     """The counts as int64; fractions and negative numbers are refused."""
-    array = counts.cpu().numpy() if isinstance(counts, torch.Tensor) else np.array(counts)
+    from_device = getattr(counts, "cpu", None)  # of a tensor
+    array = np.array(counts if from_device is None else from_device().numpy())
     if not np.issubdtype(array.dtype, np.integer):
         raise UserError(f"{name} must be whole numbers, such as int64; given: {array.dtype}")
     array = array.astype(np.int64)
@@ -41,8 +45,8 @@ def validate_counts(name: str, counts: ArrayLike | torch.Tensor) -> Ints:
 
 
 def certificates_from_counts(
-    selection_counts: ArrayLike | torch.Tensor,
-    counts: ArrayLike | torch.Tensor,
+    selection_counts: "ArrayLike | Tensor",
+    counts: "ArrayLike | Tensor",
     noise: Noise | str,
     alpha: float,
     *,

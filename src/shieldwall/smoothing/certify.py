@@ -6,6 +6,8 @@ every point closer to the input than the radius; or the certificate abstains.
 """
 
 import math
+import secrets
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +21,7 @@ from shieldwall import binomial
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
 from shieldwall.errors import UserError, check_int
 from shieldwall.models.members import as_member_list, infer_device
-from shieldwall.noise.distributions import Noise, check_noise
+from shieldwall.noise.distributions import TRAINED_NOISE, Noise, check_noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates
 from shieldwall.smoothing.plan import Plan
@@ -54,6 +56,7 @@ def certify(
 
     Args:
         noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of pixels.
+            Other noise than that of a module from `sw.load` gives a warning.
         n0: the number of noise samples that select the class.
         n: the number of noise samples that bound its probability; the maximum if `radii` are given.
         alpha: the failure probability of each certificate.
@@ -72,6 +75,7 @@ def certify(
             classifier, so that noise is added to pixels.
     """
     certification = _certification(n0, n, alpha, bound, radii, norm, precision)
+    _warn_of_other_noise([classifier], noise)
     by_vote = _certify(
         [classifier], None, x, noise, certification, seed,
         indices=indices, value_range=value_range, device=device, batch_size=batch_size, compile=compile,
@@ -109,6 +113,7 @@ def certify_members(
     if not members:
         raise UserError("certification needs at least one member; none was given")
     certification = _certification(n0, n, alpha, bound, radii, norm, precision)
+    _warn_of_other_noise(members, noise)
     return _certify(
         members, vote_set(votes, len(members)), x, noise, certification, seed,
         indices=indices, value_range=value_range, device=device, batch_size=batch_size, compile=compile,
@@ -171,7 +176,7 @@ def predict(
     noise: Noise,
     n: int = 1_000,
     alpha: float = 0.001,
-    seed: int = 0,
+    seed: int | None = None,
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
     precision: str = "float32",
@@ -181,14 +186,17 @@ def predict(
     """The smoothed classifier's label at x (M, ...), or ABSTAIN.
 
     The label differs from that of the exact smoothed classifier with probability at most alpha. It is
-    returned only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The other
-    arguments are those of `certify`.
+    returned only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The default
+    seed is a fresh secret one; give a seed to get the same answer again. The other arguments are those of
+    `certify`.
     """
     binomial.check_alpha(alpha)
     check_int("n", n)
     if n < 1:
         raise UserError(f"n, the number of samples, must be at least 1; given: {n}")
     check_inputs(x, noise, value_range)
+    _warn_of_other_noise([classifier], noise)
+    seed = secrets.randbits(63) if seed is None else seed
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
         device=infer_device([classifier], x, device), batch_size=batch_size, precision=precision,
@@ -198,6 +206,21 @@ def predict(
     top = np.sort(estimation, axis=-1)[:, ::-1]
     p_values = binomial.two_sided_sign_test(top[:, 0], top[:, 1])
     return Predictions(np.where(p_values <= alpha, estimation.argmax(-1), ABSTAIN), p_values, estimation)
+
+
+def _warn_of_other_noise(classifiers: Sequence[object], noise: Noise) -> None:
+    """Warn where a part of a classifier says that it was trained with other noise."""
+    parts = [part for given in classifiers if isinstance(given, nn.Module) for part in given.modules()]
+    trained = {_in_words(getattr(part, TRAINED_NOISE)) for part in parts if hasattr(part, TRAINED_NOISE)}
+    if other := sorted(trained - {_in_words(noise)}):
+        words = f"the classifier was trained with {other[0]}; given: {_in_words(noise)}"
+        warnings.warn(words, UserWarning, stacklevel=3)
+
+
+def _in_words(noise: Noise) -> str:
+    """The kind and sigma; the exact form of a noise is of its kind."""
+    kind, sigma = str(noise).partition("(")[0].removeprefix("exact-"), getattr(noise, "sigma", None)
+    return f"{noise}" if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
 
 
 def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:

@@ -34,9 +34,10 @@ most alpha / 2 + alpha / 2. This certifies more where a member's answers other t
 several classes.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from shieldwall import binomial
 from shieldwall.errors import UserError
@@ -47,14 +48,17 @@ from shieldwall.smoothing.count_bounds import Bound, OneSided, Sequential, TwoSi
 from shieldwall.smoothing.radius import Ball
 from shieldwall.vocabulary import ABSTAIN
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Floats = NDArray[np.float64]
 PREFIX = "after-smoothing"
 """What the bound of these certificates begins with in a file, before `-two-sided` or `-sequential(N)`."""
 
 
 def eas_from_counts(
-    selection_counts: ArrayLike | Tensor,
-    counts: ArrayLike | Tensor,
+    selection_counts: "ArrayLike | Tensor",
+    counts: "ArrayLike | Tensor",
     noise: Noise | str,
     alpha: float,
     *,

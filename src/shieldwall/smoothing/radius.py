@@ -13,19 +13,21 @@ the q-ball of radius r_q lies in the p-ball of radius r_p, and no larger one doe
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise, check_noise
 from shieldwall.noise.registry import parse_noise
 from shieldwall.vocabulary import NORMS
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _INVERSE_ORDER = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
-_Radius = TypeVar("_Radius", float, NDArray[np.float64], Tensor)
+_Radius = TypeVar("_Radius", float, NDArray[np.float64], "Tensor")
 
 
 def in_norm(radius: _Radius, native: str, wanted: str, size: int) -> _Radius:

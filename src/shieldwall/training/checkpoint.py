@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.errors import UserError
-from shieldwall.files import load_tensors, load_weights, save_tensors
+from shieldwall.files import check_seal, load_tensors, load_weights, save_tensors
 
 
 def save(
@@ -29,7 +29,8 @@ def save(
         buffer = optimizer.state[parameter].get("momentum_buffer")
         if buffer is not None:
             tensors[f"momentum.{k}"] = buffer
-    save_tensors(path, tensors, {"records": json.dumps(list(records)), "fingerprint": fingerprint})
+    about = {"records": json.dumps(list(records)), "fingerprint": fingerprint}
+    save_tensors(path, tensors, about, sealed=True)
 
 
 def load(
@@ -39,6 +40,7 @@ def load(
     fingerprint: str,
 ) -> list[dict[str, Any]]:
     """Put members and optimizers back to where the checkpoint was written, and return its log."""
+    check_seal(path)
     tensors, metadata = load_tensors(path)
     if metadata.get("fingerprint") != fingerprint:
         raise UserError(

@@ -82,6 +82,8 @@ def train(
         f"images={len(data)}"
     )
     path = Path(checkpoint) if checkpoint is not None else None
+    if path is not None:
+        fingerprint += f", data={data.digest()}"
     records: list[Record] = []
     if world.is_main and path is not None and path.exists():
         records = checkpoints.load(path, members, optimizers, fingerprint)

@@ -69,9 +69,14 @@ def _facts(curve: Curve) -> list[str]:
         recipe and recipe.name, recipe and recipe.data, recipe and recipe.model, curve.sigma,
         recipe and recipe.members, recipe and str(recipe.seed), *_where(stages.get("train")),
         certificates.noise, _text(certificates.n0), n, alpha, certificates.bound_kind, certificates.precision,
-        _text(certificates.seed), *_where(stages.get("certify")), f"{len(certificates):,}", seconds,
+        _text(certificates.seed), *_where(stages.get("certify")), _inputs(curve), seconds,
     ]  # fmt: skip
     return [str(fact) if fact else NOTHING for fact in facts]
+
+
+def _inputs(curve: Curve) -> str:
+    done, wanted = len(curve.log.certificates), curve.log.num_wanted
+    return f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}"
 
 
 def _text(number: int | None) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shieldwall.report.page.curves import MINUS, NOTHING, RHO, SIGMA, Curve
-from shieldwall.report.tables import Column
+from shieldwall.report.tables import AT_LEAST, Column
 from shieldwall.results.certificates import shared
 from shieldwall.results.intervals import accuracy, average_radius
 from shieldwall.results.metrics import default_radii
@@ -67,7 +67,8 @@ def log_lines(curves: Sequence[Curve], columns: Sequence[Column], num_radii: int
     """Certified accuracies, ACR, abstentions and inputs of each log, the best of each column marked."""
     runs = list(dict.fromkeys(curve.row.run for curve in curves))
     one_run = len(runs) == 1 and len(curves) > 1
-    ranked = 0 if incomparable_settings([curve.row for curve in curves]) else num_radii + 1
+    bounds = any(curve.row.stopped_early for curve in curves)  # ACRs that are lower bounds are not compared
+    ranked = 0 if incomparable_settings([curve.row for curve in curves]) else num_radii + (not bounds)
     return [
         Line(
             k,
@@ -125,14 +126,13 @@ def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparis
     paper = [pair.row.accuracy.get(radius) for radius in radii]
     both = [(value, theirs, decimals) for (value, decimals), theirs in zip(ours, paper, strict=True)]
     cells = [*both, (None if acr is None else acr.value, pair.row.acr, 3)]
-    return PaperComparison(
-        pair.place,
-        pair.curve.title,
-        source(pair),
-        [_text(value, decimals) for value, _, decimals in cells],
-        [_text(theirs, decimals) for _, theirs, decimals in cells],
-        [_difference(value, theirs, decimals) for value, theirs, decimals in cells],
-    )
+    ours_shown = [_text(value, decimals) for value, _, decimals in cells]
+    differences = [_difference(value, theirs, decimals) for value, theirs, decimals in cells]
+    if pair.curve.row.stopped_early:
+        for shown in (ours_shown, differences):
+            shown[-1] = shown[-1] if shown[-1] == NOTHING else f"{AT_LEAST} {shown[-1]}"
+    theirs_shown = [_text(theirs, decimals) for _, theirs, decimals in cells]
+    return PaperComparison(pair.place, pair.curve.title, source(pair), ours_shown, theirs_shown, differences)
 
 
 def source(pair: PaperPair) -> str:

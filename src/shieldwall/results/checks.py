@@ -1,0 +1,153 @@
+"""What is checked whenever a run is read: digests of its files, and its certificates' settings and order.
+
+SHA256SUMS in a run folder has a line for each file that a verb left there, in the form of `sha256sum`:
+
+    e3b0c442...7852b855  certificates/we.tsv
+
+A verb that will change a file takes its line away first, and adds the new one when it ends. So a file without
+a line was interrupted, or is older than the digests; a file that differs from its line was changed since.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shieldwall.errors import UserError
+from shieldwall.results.certificates import Certificates, split_call
+
+SUMS = "SHA256SUMS"
+_HEX = frozenset("0123456789abcdef")
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The digests of a run's files, by their names in the run folder."""
+
+    home: Path
+    by_name: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, content: bytes, home: Path) -> "Sums":
+        by_name = {}
+        for number, line in enumerate(content.decode("ascii", errors="replace").splitlines(), start=1):
+            digest, _, name = line.partition("  ")
+            if len(digest) != 64 or not _HEX.issuperset(digest) or not name or name in by_name:
+                raise UserError(f"{home / SUMS}, line {number} is damaged; restore the run from a copy")
+            by_name[name] = digest
+        return cls(home, by_name)
+
+    @classmethod
+    def read(cls, run: Path) -> "Sums":
+        """Those of a run folder, none where it has no SHA256SUMS."""
+        path = run / SUMS
+        return cls.parse(path.read_bytes(), run) if path.is_file() else cls(run)
+
+    def check(self, name: str, content: bytes) -> None:
+        """Raise if the file of this name has a line here, and another content."""
+        if self.by_name.get(name, sha256(content)) != sha256(content):
+            raise UserError(
+                f"{self.home / name} is not the file that was written: its SHA-256 is not that in {SUMS}; "
+                "restore it from a copy, or delete it and make it again"
+            )
+
+    def check_listed(self, folder: str, names: Iterable[str]) -> None:
+        """Raise if a folder that has lines here holds a file without one."""
+        if any(name.startswith(f"{folder}/") and name.endswith(".tsv") for name in self.by_name):
+            for name in names:
+                if f"{folder}/{name}" not in self.by_name:
+                    raise UserError(
+                        f"{self.home / folder / name} is not one of the files that certify wrote ({SUMS}); "
+                        "move it to another folder"
+                    )
+
+    def check_files(self, names: Iterable[str] | None = None) -> None:
+        """Raise if one of these files, by default of all, is missing or has changed."""
+        for name in self.by_name if names is None else names:
+            if name not in self.by_name:
+                continue
+            try:
+                content = (self.home / name).read_bytes()
+            except FileNotFoundError:
+                raise UserError(f"{self.home / name} is missing; {SUMS} lists it") from None
+            self.check(name, content)
+
+    def __str__(self) -> str:
+        return "".join(f"{digest}  {name}\n" for name, digest in sorted(self.by_name.items()))
+
+
+def check_votes(
+    certificates: Mapping[str, Certificates],
+    named: Mapping[str, str | None],
+    settings: Mapping[str, Any],
+    where: Path | str,
+) -> None:
+    """Raise where the certificates of a run contradict their settings, their order or each other.
+
+    `named` is the vote that each file names. Settings that an older version did not write are not compared.
+    """
+    first: tuple[str, Certificates] | None = None
+    for vote, table in certificates.items():
+        file = f"{where}: {vote}.tsv"
+        if named.get(vote) not in (None, vote):
+            raise UserError(f"{file} has the certificates of {named[vote]}")
+        for name in ("noise", "norm", "n0", "alpha", "precision", "seed"):
+            stated, own = settings.get(name), getattr(table, name)
+            known = own is not None or table.selection_counts is not None  # other tools leave columns out
+            if name in settings and known and own != stated:
+                raise UserError(f"{file} has {name} {_said(own)}, and settings.yaml has {stated}")
+        _check_bound(file, table, settings)
+        every = settings.get("every")
+        if isinstance(every, int) and table.indices is not None:
+            wrong = np.flatnonzero(table.indices != every * np.arange(len(table)))
+            if wrong.size:
+                raise UserError(
+                    f"{file}, line {wrong[0] + 2}: input {table.indices[wrong[0]]} stands where input "
+                    f"{every * wrong[0]} belongs; lines were moved, lost or added"
+                )
+        if first is None:
+            first = vote, table
+        else:
+            _check_same_inputs(file, table, *first)
+
+
+def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) -> None:
+    if "bound" not in settings:
+        return
+    kind, parameter = split_call(
+        (table.bound or "").removeprefix("after-smoothing").removeprefix("-") or "one-sided"
+    )
+    if settings.get("radii"):
+        expected: tuple[str, str | None] = ("sequential", str(settings.get("n")))
+    else:
+        expected = (str(settings["bound"]), None)
+        if table.n is not None and (table.n != settings.get("n")).any():
+            row = int((table.n != settings.get("n")).argmax())
+            raise UserError(
+                f"{file}, line {row + 2}: n is {table.n[row]}, and settings.yaml has {settings.get('n')}"
+            )
+    if table.bound is None or (kind, parameter) != expected:
+        raise UserError(f"{file} has the bound {_said(table.bound)}, and settings.yaml has another")
+
+
+def _check_same_inputs(file: str, table: Certificates, vote: str, first: Certificates) -> None:
+    """All votes have the same inputs, true classes and samples."""
+    common = min(len(table), len(first))
+    for name, what in (("indices", "inputs"), ("truth", "true classes"), ("n", "numbers of samples")):
+        ours, theirs = getattr(table, name), getattr(first, name)
+        if ours is None or theirs is None:
+            continue
+        if (ours[:common] != theirs[:common]).any():
+            row = int((ours[:common] != theirs[:common]).argmax())
+            raise UserError(f"{file}, line {row + 2}: its {what} are not those of {vote}.tsv")
+
+
+def _said(value: object) -> str:
+    return "that differ from line to line" if value is None else str(value)
