@@ -21,7 +21,14 @@ from shieldwall.results import paper
 from shieldwall.results.intervals import accuracy, average_radius
 from shieldwall.results.paper import PaperRow
 from shieldwall.results.record import RunRecord
-from shieldwall.results.rows import Row, best_rows, envelope_row, incomparable_settings, rows_of
+from shieldwall.results.rows import (
+    Row,
+    average_over_seeds,
+    best_rows,
+    envelope_row,
+    incomparable_settings,
+    rows_of,
+)
 from shieldwall.studies.steps import Places, Step, cost
 from shieldwall.studies.study import Study, spoken
 
@@ -32,59 +39,66 @@ TITLE = "certified accuracy in %, by L2 radius: ours, the paper's, and the diffe
 BATCH = 256
 
 
-class Pair(NamedTuple):
-    """A row of the paper, and ours: of several runs the best at each radius."""
+class _Cell(NamedTuple):
+    """A number of ours, the paper's, the difference, and whether it exceeds the sampling error."""
 
-    paper: PaperRow
-    ours: Row
+    ours: str
+    paper: str = ""
+    difference: str = ""
+    beyond: bool = False
 
 
 def tables_of(study: Study, records: Sequence[RunRecord]) -> list[Table]:
     """Those of the paper that the study is about, with ours beside them, or our own."""
     if study.paper:
-        return [table for label in study.paper if (table := paper_table(label, records))]
+        return [table for label in study.paper if (table := paper_table(study, label, records))]
     rows = [row for rows in figures_of(study, records).values() for row in rows]
     return [accuracy_table(rows)] if rows else []
 
 
-def paper_table(label: str, records: Sequence[RunRecord]) -> Table | None:
+def paper_table(study: Study, label: str, records: Sequence[RunRecord]) -> Table | None:
     """The paper's table with ours above each row; what is not measured is left out, and named below."""
     rows, printed = rows_of(records), paper.rows(label)
-    pairs = [Pair(row, ours) for row in printed if (ours := _ours(row, rows)) is not None]
-    if not pairs:
-        return None
+    ours = {row: measured for row in printed if (measured := _fitting(row, rows))}
     radii = sorted({radius for row in printed for radius in row.accuracy})
-    columns = [_column(f"{radius:.2f}", [_at_radius(pair, radius) for pair in pairs]) for radius in radii]
-    if any(row.acr for row in printed):
-        columns.append(_column("ACR", [_acr(pair) for pair in pairs]))
-    sigmas = {row.sigma for row in printed}
-    titles = [line for pair in pairs for line in (_title(pair, len(sigmas) > 1), "  paper", "  difference")]
-    notes = ["bold: the difference is larger than the sampling error"]
-    if any(pair.ours.is_envelope for pair in pairs):
-        notes.append("best of N runs: at each radius the best, selected on these inputs as the paper does")
-    if differing := incomparable_settings([pair.ours for pair in pairs]):
+    headings = [*(f"{radius:.2f}" for radius in radii), *(["ACR"] if any(row.acr for row in printed) else [])]
+    titles: list[str] = []
+    lines: list[list[_Cell]] = []
+    for row, measured in ours.items():
+        done = len({each.run for each in measured})
+        planned = sum(paper.is_of(row, run.recipe, measured[0].vote) for run in study.shown)
+        runs = f"{'best of ' * (done > 1)}{done}{f' of {planned}' * (done < planned)} runs"
+        titles.append(_title(row, printed, runs if planned > 1 or done > 1 else ""))
+        best = envelope_row(measured, "") if len(measured) > 1 else measured[0]
+        lines.append(
+            [_at_radius(best, row, radius) for radius in radii] + [_acr(measured, row)] * bool(row.acr)
+        )
+    if not ours:
+        return None
+    columns = []
+    for heading, *cells in zip(headings, *lines, strict=True):
+        texts = [text for cell in cells for text in cell[:3]]
+        bold = [each for cell in cells for each in (False, False, cell.beyond)]
+        columns.append(Column(("", heading), texts, bold, [""] * len(texts)))
+    notes = ["bold: the difference exceeds the sampling error"]
+    if any(len(measured) > 1 for measured in ours.values()):
+        notes.append("best of several runs: at each radius, selected on these inputs as the paper does")
+    if differing := incomparable_settings([row for measured in ours.values() for row in measured]):
         notes.append(f"warning: our rows differ in {' and '.join(differing)}")
-    measured = [pair.paper for pair in pairs]
-    if missing := dict.fromkeys(row.label for row in printed if row not in measured):
+    if missing := dict.fromkeys(row.label for row in printed if row not in ours):
         notes.append(f"not measured: {', '.join(missing)}")
+    titles = [line for title in titles for line in (title, "  paper", "  difference")]
     return Table(f"{label}, {TITLE}", titles, titles, columns, notes, False)
 
 
 def figures_of(study: Study, records: Sequence[RunRecord]) -> dict[str, list[Row]]:
     """The rows of each of the study's figures, by the value of the key that has one for each value."""
     votes = {run.recipe.name: run.votes for run in study.shown if run.votes}
-    figures: dict[str, list[RunRecord]] = {}
+    figures: dict[str, list[Row]] = {}
     for record in records:
-        figures.setdefault(spoken(getattr(record.recipe, study.panel)) if study.panel else "", []).append(
-            record
-        )
-    return {
-        panel: best_rows(
-            [row for record in group for row in rows_of([record], votes.get(record.base, ()))],
-            study.best_over,
-        )
-        for panel, group in figures.items()
-    }
+        panel = spoken(getattr(record.recipe, study.panel)) if study.panel else ""
+        figures.setdefault(panel, []).extend(rows_of([record], votes.get(record.base, ())))
+    return {panel: best_rows(average_over_seeds(rows), study.best_over) for panel, rows in figures.items()}
 
 
 def seconds_table(
@@ -137,60 +151,37 @@ def page(
     return "\n\n".join(parts) + "\n"
 
 
-def _ours(printed: PaperRow, rows: Sequence[Row]) -> Row | None:
-    fitting = []
-    for row in rows:
-        recipe = None if row.logs[0].record is None else row.logs[0].record.recipe
-        if recipe is not None and paper.is_of(printed, recipe, row.vote):
-            fitting.append(row)
-    if not fitting or printed.acr is None:
-        return envelope_row(fitting, "") if len(fitting) > 1 else fitting[0] if fitting else None
-    return max(fitting, key=lambda row: _radius(row)[0])
+def _fitting(printed: PaperRow, rows: Sequence[Row]) -> list[Row]:
+    """Our rows that are of what the paper's row is of."""
+    recipes = [None if (record := row.logs[0].record) is None else record.recipe for row in rows]
+    pairs = zip(rows, recipes, strict=True)
+    return [row for row, recipe in pairs if recipe is not None and paper.is_of(printed, recipe, row.vote)]
 
 
-def _title(pair: Pair, with_sigma: bool) -> str:
-    row, number = pair.paper, len(pair.ours.by_sigma)
-    sigma = f"sigma {row.sigma:g}" if with_sigma and row.sigma else ""
-    rho = f"rho {spoken(row.rho)}" if row.rho else ""
-    return ", ".join(filter(None, [row.label, sigma, rho, f"best of {number} runs" if number > 1 else ""]))
-
-
-class _Cell(NamedTuple):
-    ours: str
-    paper: str
-    difference: str
-    beyond: bool
-
-
-def _column(heading: str, cells: Sequence[_Cell]) -> Column:
-    texts = [text for cell in cells for text in cell[:3]]
-    bold = [each for cell in cells for each in (False, False, cell.beyond)]
-    return Column(("", heading), texts, bold, [""] * len(texts))
-
-
-def _at_radius(pair: Pair, radius: float) -> _Cell:
-    ours, theirs = 100 * float(accuracy(pair.ours, [radius])[0]), pair.paper.accuracy.get(radius)
-    n, m = pair.ours.num_inputs, INPUTS.get(pair.paper.dataset, 1_000)
-    return _cell(ours, theirs, 1, theirs is not None and shares_differ(ours / 100, n, theirs / 100, m))
-
-
-def _acr(pair: Pair) -> _Cell:
-    if pair.paper.acr is None:
-        return _Cell("", "", "", False)
-    ours, spread = _radius(pair.ours)
-    error = (
-        QUANTILE * spread * math.sqrt(1 / pair.ours.num_inputs + 1 / INPUTS.get(pair.paper.dataset, 1_000))
+def _title(row: PaperRow, printed: Sequence[PaperRow], runs: str) -> str:
+    sigma = f"sigma {row.sigma:g}" if row.sigma and len({each.sigma for each in printed}) > 1 else ""
+    data = row.dataset if len({each.dataset for each in printed}) > 1 else ""
+    return ", ".join(
+        filter(None, [row.label, data, sigma, f"rho {spoken(row.rho)}" if row.rho else "", runs])
     )
-    return _cell(ours, pair.paper.acr, 3, abs(ours - pair.paper.acr) > error)
 
 
-def _radius(row: Row) -> tuple[float, float]:
-    """The ACR, and the standard deviation over inputs."""
-    average = average_radius(row)
-    spreads = [
-        float((run.radii * run.correct).std(ddof=1)) if len(run) > 1 else math.inf for run in row.certificates
-    ]
-    return average.value if average else 0.0, sum(spreads) / len(spreads)
+def _at_radius(ours: Row, printed: PaperRow, radius: float) -> _Cell:
+    share, theirs = float(accuracy(ours, [radius])[0]), printed.accuracy.get(radius)
+    if theirs is None:
+        return _Cell(f"{100 * share:.1f}")
+    inputs = INPUTS.get(printed.dataset, 1_000)
+    return _cell(100 * share, theirs, 1, shares_differ(share, ours.num_inputs, theirs / 100, inputs))
+
+
+def _acr(ours: Sequence[Row], printed: PaperRow) -> _Cell:
+    """Of the best of our rows."""
+    averages = {each.value: row.certificates[0] for row in ours if (each := average_radius(row))}
+    acr, theirs = max(averages), printed.acr or 0.0
+    certificates = averages[acr]
+    spread = (certificates.radii * certificates.correct).std(ddof=1) if len(certificates) > 1 else math.inf
+    error = QUANTILE * spread * math.sqrt(1 / len(certificates) + 1 / INPUTS.get(printed.dataset, 1_000))
+    return _cell(acr, theirs, 3, bool(abs(acr - theirs) > error))
 
 
 def shares_differ(ours: float, n: int, theirs: float, m: int) -> bool:
@@ -199,9 +190,7 @@ def shares_differ(ours: float, n: int, theirs: float, m: int) -> bool:
     return abs(p - q) > QUANTILE * math.sqrt(p * (1 - p) / (n + 2) + q * (1 - q) / (m + 2))
 
 
-def _cell(ours: float, theirs: float | None, decimals: int, beyond: bool) -> _Cell:
-    if theirs is None:
-        return _Cell(f"{ours:.{decimals}f}", "", "", False)
+def _cell(ours: float, theirs: float, decimals: int, beyond: bool) -> _Cell:
     difference = round(round(ours, decimals) - theirs, decimals) + 0.0  # of the numbers as shown; -0.0 is 0
     return _Cell(f"{ours:.{decimals}f}", f"{theirs:.{decimals}f}", f"{difference:+.{decimals}f}", beyond)
 
