@@ -13,27 +13,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shieldwall.theory.simulate import (
-    Relation,
-    RelationPanel,
-    Transferability,
-    TransferabilityPanel,
-    relation,
-    transferability,
-)
+from shieldwall.theory.simulate import RelationPanel, TransferabilityPanel, relation, transferability
 
 BLUE, RED, GREEN = "#0072B2", "#D55E00", "#009E73"
 BINS = 10
 
 
-def transferability_figure(result: Transferability) -> Figure:
+def transferability_figure(result: list[TransferabilityPanel]) -> Figure:
     """r_MME - r_WE against lambda_1 / lambda_2, a panel for each number of members.
 
     Instances with equal radii are not drawn; the legend counts them. The line is the mean of the points, by
     tenths of the axis.
     """
-    figure, panels = panels_in_a_row(len(result.panels), aspect=1.0)
-    for axes, panel in zip(panels, result.panels, strict=True):
+    figure, panels = panels_in_a_row(len(result), aspect=1.0)
+    for axes, panel in zip(panels, result, strict=True):
         difference, is_equal = panel.difference, panel.difference == 0
         for chosen, colour, label in (
             (difference > 0, RED, "MME larger"), (difference < 0, BLUE, "WE larger")
@@ -63,10 +56,10 @@ def binned_mean(panel: TransferabilityPanel) -> tuple[list[float], list[float]]:
     return centres[filled].tolist(), [float(difference[bins == k].mean()) for k in filled]
 
 
-def relation_figure(result: Relation) -> Figure:
+def relation_figure(result: list[RelationPanel]) -> Figure:
     """Certified radius against the number of members, a panel for each setting."""
-    figure, panels = panels_in_a_row(len(result.panels), aspect=1.3)
-    for axes, panel in zip(panels, result.panels, strict=True):
+    figure, panels = panels_in_a_row(len(result), aspect=1.3)
+    for axes, panel in zip(panels, result, strict=True):
         dashed = {"linewidth": 0.9, "dashes": (4, 1.5)}
         axes.plot(panel.members, panel.r_mme, color=GREEN, linewidth=2.1, label="MME")
         axes.plot(panel.members, panel.r_we, color=BLUE, linewidth=2.1, label="WE")
@@ -98,12 +91,12 @@ instances = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000
 transfers, relations = transferability(instances=instances), relation()
 transferability_figure(transfers).savefig("transferability.png", dpi=160)
 relation_figure(relations).savefig("relation-ensemble-robustness-params.png", dpi=160)
-for panel in transfers.panels:
+for panel in transfers:
     mme, we = (panel.difference > 0).mean(), (panel.difference < 0).mean()
     print(
         f"{panel.members:2} members: MME has the larger radius at {mme:.1%} of the instances, WE at {we:.1%}"
     )
-for panel in relations.panels:
+for panel in relations:
     start = panel.mme_wins_from
     print(
         f"scores in [{panel.setting.a}, {panel.setting.b}]: MME has the larger radius from {start} members on"

@@ -1,7 +1,4 @@
-"""The terminal: progress, and Ctrl-C.
-
-Progress is a bar with the time left in a terminal, and a line every few seconds elsewhere.
-"""
+"""Progress (a bar in a terminal, elsewhere a line every few seconds), and Ctrl-C."""
 
 import signal
 import threading
@@ -64,8 +61,7 @@ def _plain_lines(console: Console, title: str, total: int) -> Show:
         seconds = time.monotonic() - started
         if now < total and first is not None and seconds - printed < SECONDS_BETWEEN_LINES:
             return
-        first = first or (seconds, now)
-        printed = seconds
+        first, printed = first or (seconds, now), seconds
         when = f", done in {seconds:.1f} s"
         if now < total:
             since, before = seconds - first[0], now - first[1]
@@ -95,8 +91,8 @@ def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]:
     """Yield a function that says whether to stop: inside the block the first Ctrl-C only makes it true.
 
-    At the end of the block KeyboardInterrupt is then raised. The second Ctrl-C raises it at once. Where
-    Ctrl-C is ignored, as in a shell's background jobs, it stays ignored.
+    The end of the block, or a second Ctrl-C, then raises KeyboardInterrupt. Where Ctrl-C is ignored, as in a
+    shell's background jobs, it stays ignored.
     """
     asked = False
 

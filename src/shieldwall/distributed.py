@@ -8,8 +8,8 @@ L_r the mean loss over them,
 
     L = sum_r (B_r / B) L_r,        grad L = sum_r (B_r / B) grad L_r
 
-are those of a single process, up to rounding. The gradients are added up here, after the backward pass, and
-not by hooks of torch's DDP, which do not see the gradients of gradients that DRT and GAL need.
+are those of a single process, up to rounding. The gradients are added up after the backward pass, not by
+hooks of torch's DDP, which do not see the gradients of gradients that DRT and GAL need.
 
 Values that are not means over images differ from those of a single process. Each process has its own
 batch-norm statistics (as in torch's DDP), and rank 0's are copied to all after each epoch. DRT's logged
@@ -49,7 +49,7 @@ class Share:
     """The size of the whole batch."""
     is_padding: bool = False
     """Whether the batch has no row for this process. It then works on the first row, without effect on the
-    sums, so that its generator, gradients and terms stay in step with the others."""
+    sums, so that its generator, gradients and terms stay the same as the others'."""
 
     @property
     def rows(self) -> slice:
@@ -65,8 +65,7 @@ class Share:
 class ProcessGroup:
     """The processes that train together, seen from one of them; a single process is a group of size 1.
 
-    All processes must call every method marked collective, in the same order. In a group of size 1 these
-    methods do nothing.
+    All processes must call every method marked collective, in the same order; for size 1 they do nothing.
     """
 
     rank: int = 0
@@ -199,19 +198,18 @@ def copy_state_from_first(
     """Copy rank 0's weights, statistics and momentum to every process (collective)."""
     world.broadcast_tensors(value for member in members for value in member.parameters())
     copy_buffers_from_first(world, members)
-    with_state = [
+    states = [
         (parameter, optimizer.state[parameter])
         for optimizer in optimizers
         for group in optimizer.param_groups
         for parameter in group["params"]
     ]
-    parameters, states = [pair[0] for pair in with_state], [pair[1] for pair in with_state]
     moving = world.broadcast(
-        [k for k, state in enumerate(states) if state.get("momentum_buffer") is not None]
+        [k for k, (_, state) in enumerate(states) if state.get("momentum_buffer") is not None]
     )
-    for k in moving:
-        states[k].setdefault("momentum_buffer", torch.zeros_like(parameters[k]))
-    world.broadcast_tensors(states[k]["momentum_buffer"] for k in moving)
+    for parameter, state in (states[k] for k in moving):
+        state.setdefault("momentum_buffer", torch.zeros_like(parameter))
+    world.broadcast_tensors(states[k][1]["momentum_buffer"] for k in moving)
 
 
 def copy_buffers_from_first(world: ProcessGroup, members: Sequence[nn.Module]) -> None:

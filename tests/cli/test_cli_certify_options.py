@@ -16,6 +16,7 @@ from scipy.stats import beta, norm
 from torch import Tensor, nn
 
 from shieldwall.console import progress_bar
+from shieldwall.runs.verify import verify_run
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.sampler import Sampler
 
@@ -203,6 +204,10 @@ def test_a_smaller_precision_is_another_classifier_close_to_the_first(name: str,
         for ours, plain in beside_plain(certified, name)
     ]
     assert 0 < max(moved) <= most
+
+
+def test_what_any_options_made_is_verified(certified: Path):
+    assert verify_run(certified).status == "verified"
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -26,6 +26,7 @@ from torch.distributed.run import parse_args
 
 from shieldwall import UserError, cli
 from shieldwall.runs.shards import Shard
+from shieldwall.runs.verify import verify_run
 
 pytestmark = pytest.mark.slow
 
@@ -165,6 +166,7 @@ def test_jobs_certify_to_the_bytes_of_one_process(shieldwall: Shieldwall, traine
     assert not (trained / "certificates.shards").exists()
     assert json.loads((trained / "environment.json").read_text())["certify"]["processes"] == 2
     assert yaml.safe_load((trained / "certificates/settings.yaml").read_text())["threads"] == 1
+    assert verify_run(trained, 2).status == "verified"
 
 
 def test_a_mistake_of_jobs_is_told_once(shieldwall: Shieldwall, run: Path):

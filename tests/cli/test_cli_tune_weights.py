@@ -15,6 +15,7 @@ from shieldwall.recipes import Certification
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import held_out_part, load_members, training_part
 from shieldwall.runs.tune_weights import copies_needed
+from shieldwall.runs.verify import verify_run
 from shieldwall.smoothing.confidences import noisy_confidences
 
 
@@ -49,6 +50,7 @@ def test_weights_are_kept_and_certified_as_one_more_vote(
     weights = yaml.safe_load((held_out_run / "weights.yaml").read_text())[method]
     assert len(weights) == 2
     assert sum(weights) == pytest.approx(1.0)
+    assert verify_run(held_out_run).status == "verified"
     done = shieldwall("certify", held_out_run, "--limit", "2", "--n", "100", "--to", f"with-{method}")
     assert done.code == 0, done.err
     lines = (held_out_run / f"with-{method}" / f"we-{method}.tsv").read_text().splitlines()

@@ -112,7 +112,8 @@ def add_a_table(run: Path, dice: random.Random) -> None:
 
 CHANGES: dict[Change, int] = {
     flip_a_bit: 100, delete_a_row: 10, double_a_row: 10, swap_rows: 10, write_a_cell: 20, zero_the_counts: 5,
-    swap_tables: 10, swap_members: 5, change_settings: 10, change_the_recipe: 10, lose_a_file: 8, add_a_table: 2,
+    swap_tables: 10, swap_members: 5, change_settings: 10, change_the_recipe: 10, lose_a_file: 8,
+    add_a_table: 2,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from shieldwall.binomial import clopper_pearson_lower
-from shieldwall.smoothing.betting import log_wealth, sequence_lower, sequence_upper
+from shieldwall.smoothing.betting import log_wealth, sequence_lower
 
 COUNTS = [(0, 0), (1, 0), (0, 1), (3, 2), (40, 0), (0, 40), (31, 9), (200, 50)]
 
@@ -107,12 +107,6 @@ def test_the_bound_does_not_depend_on_its_neighbours() -> None:
 
 def test_nothing_is_said_without_successes_or_draws() -> None:
     assert sequence_lower([0, 0, 0], [0, 1, 100_000], 0.05).tolist() == [0.0, 0.0, 0.0]
-    assert sequence_upper([0, 1, 100_000], [0, 1, 100_000], 0.05).tolist() == [1.0, 1.0, 1.0]
-
-
-def test_the_upper_sequence_mirrors_the_lower_one() -> None:
-    assert float(sequence_upper(30, 100, 0.05)) == 1 - float(sequence_lower(70, 100, 0.05))
-    assert float(sequence_upper(30, 100, 0.05)) > 0.3
 
 
 @pytest.mark.parametrize("n", [1, 10, 300, 20_000])

@@ -1,5 +1,7 @@
 """Certificates against a classifier whose radius is known, and against themselves."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -132,7 +134,8 @@ def test_each_member_runs_once_per_noisy_batch() -> None:
             lambda _, args, __, k=k: seen.__setitem__(k, seen[k] + len(args[0]))  # type: ignore[misc]
         )
     sw.certify_members(members, IMAGES, **SETTINGS)
-    assert seen == [len(IMAGES) * (37 + 1_500)] * 3
+    probe = 3 * 4 + 2  # rows, before the samples (test_probe.py)
+    assert seen == [probe + len(IMAGES) * (37 + 1_500)] * 3
 
 
 def test_counts_are_complete_and_alpha_can_be_revisited() -> None:
@@ -169,7 +172,8 @@ def test_noise_is_added_in_the_input_s_own_units() -> None:
         return torch.zeros(len(x), 2)
 
     sw.certify(spy, torch.full((1, 50), 0.25), noise=sw.Gaussian(0.4), n=2_000)
-    noise = torch.cat(seen)[:2_100].double().numpy() - 0.25  # the last batch is filled up with old rows
+    samples = [batch for batch in seen if len(batch) > 4]  # the others try the classifier
+    noise = torch.cat(samples)[:2_100].double().numpy() - 0.25  # the last batch is filled up with old rows
     assert abs(noise.mean()) < 5 * 0.4 / np.sqrt(noise.size)
     assert abs(noise.std() - 0.4) < 5 * 0.4 / np.sqrt(2 * noise.size)
     assert len(np.unique(noise.round(6), axis=0)) == len(noise)
@@ -192,3 +196,29 @@ def test_modules_are_evaluated_in_eval_mode_and_put_back() -> None:
     sw.certify(model, torch.zeros(1, 3), noise=sw.Gaussian(1.0), n=10)
     assert model.modes == {False}
     assert (model.training, model.inner.training) == (True, False)
+
+
+@pytest.mark.parametrize(("classes", "most"), [(2, 2_500), (200, 2.2 * 5 * 2 * 200 * 8)])
+def test_memory_holds_what_the_certificates_hold(classes: int, most: float) -> None:
+    """Counts of five votes at each of two stages, 8 bytes each, and what is made of them: bytes per input."""
+
+    class Line(nn.Module):
+        def __init__(self, slope: float) -> None:
+            super().__init__()
+            self.slopes = slope * torch.arange(float(classes))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x[:, :1] * self.slopes
+
+    x = torch.rand(600, 4, generator=torch.Generator().manual_seed(1))
+    members = [Line(1.0), Line(2.0), Line(-1.0)]
+    few: dict[str, object] = {"noise": sw.Gaussian(0.5), "n0": 5, "n": 20}
+    sw.certify_members(members, x[:2], **few)
+    tracemalloc.start()
+    try:
+        made = sw.certify_members(members, x, **few)
+        assert tracemalloc.get_traced_memory()[1] < most * len(x)
+    finally:
+        tracemalloc.stop()
+    assert made["eas"].counts is not None
+    assert made["eas"].counts.shape == (600, 3, classes)

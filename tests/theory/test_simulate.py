@@ -11,9 +11,9 @@ from uniform_sums import irwin_hall
 from shieldwall.errors import UserError
 from shieldwall.theory.simulate import (
     PAPER_SETTINGS,
-    Relation,
+    RelationPanel,
     RelationSetting,
-    Transferability,
+    TransferabilityPanel,
     certified_radius,
     relation,
     transferability,
@@ -21,14 +21,16 @@ from shieldwall.theory.simulate import (
 from shieldwall.theory.statistical import threshold_score
 from shieldwall.theory.uniform import mme_bound_uniform_exact, thresholds_uniform
 
-
-@pytest.fixture(scope="module")
-def drawn() -> Transferability:
-    return transferability(instances=1500, n=2_000)
+N, ALPHA, SIGMA = 2_000, 0.001, 1.0
 
 
 @pytest.fixture(scope="module")
-def plotted() -> Relation:
+def drawn() -> list[TransferabilityPanel]:
+    return transferability(instances=1500, n=N, alpha=ALPHA, sigma=SIGMA)
+
+
+@pytest.fixture(scope="module")
+def plotted() -> list[RelationPanel]:
     return relation()
 
 
@@ -41,9 +43,9 @@ def test_the_radius_is_cohens() -> None:
     )
 
 
-def test_instances_are_the_captions(drawn: Transferability) -> None:
-    assert [panel.members for panel in drawn.panels] == [3, 10, 20]
-    for panel in drawn.panels:
+def test_instances_are_the_captions(drawn: list[TransferabilityPanel]) -> None:
+    assert [panel.members for panel in drawn] == [3, 10, 20]
+    for panel in drawn:
         lam1 = 0.95 * panel.ratio
         assert (panel.a >= 0.3).all()
         assert (panel.a < panel.b).all()
@@ -55,23 +57,23 @@ def test_instances_are_the_captions(drawn: Transferability) -> None:
 
 
 @pytest.mark.parametrize("place", range(2))
-def test_radii_are_those_of_the_exact_probabilities(drawn: Transferability, place: int) -> None:
+def test_radii_are_those_of_the_exact_probabilities(drawn: list[TransferabilityPanel], place: int) -> None:
     """Counts of n within five deviations of the exact law's: 1e-6 for each of some 2 * 400 instances."""
-    panel, n = drawn.panels[place], drawn.n
+    panel, n = drawn[place], N
     tau1 = (threshold_score(0.95 * panel.ratio) - panel.a) / (panel.b - panel.a)
     p_we = np.array([1 - irwin_hall(panel.members, panel.members * tau) for tau in tau1])
     p_mme = mme_bound_uniform_exact(panel.a, panel.b, 0.95, 0.0, panel.members)
     for found, p in ((panel.r_we, p_we), (panel.r_mme, p_mme)):
         spread = 5 * np.sqrt(n * p * (1 - p)) + 6
-        low = certified_radius(np.clip(np.floor(n * p - spread), 0, n), n, drawn.alpha, drawn.sigma)
-        high = certified_radius(np.clip(np.ceil(n * p + spread), 0, n), n, drawn.alpha, drawn.sigma)
+        low = certified_radius(np.clip(np.floor(n * p - spread), 0, n), n, ALPHA, SIGMA)
+        high = certified_radius(np.clip(np.ceil(n * p + spread), 0, n), n, ALPHA, SIGMA)
         assert ((low <= found) & (found <= high)).all()
         assert (low < high).sum() > 100
 
 
-def test_with_transferability_mme_gains_on_we(drawn: Transferability) -> None:
+def test_with_transferability_mme_gains_on_we(drawn: list[TransferabilityPanel]) -> None:
     """The paper: "with the increase of lambda_1 / lambda_2, MME tends to achieve higher certified radius"."""
-    for panel in drawn.panels:
+    for panel in drawn:
         told_apart = panel.difference != 0
         ratio, difference = panel.ratio[told_apart], panel.difference[told_apart]
         low, high = ratio < 0.88, ratio > 0.96
@@ -79,9 +81,9 @@ def test_with_transferability_mme_gains_on_we(drawn: Transferability) -> None:
         assert difference[low].mean() < -0.3 < -0.15 < difference[high].mean()
 
 
-def test_with_more_members_mme_gains_on_we(drawn: Transferability) -> None:
+def test_with_more_members_mme_gains_on_we(drawn: list[TransferabilityPanel]) -> None:
     """The paper: "with the larger number of base models N, the MME tends to be relatively more robust"."""
-    shares = [(panel.difference > 0).sum() / (panel.difference != 0).sum() for panel in drawn.panels]
+    shares = [(panel.difference > 0).sum() / (panel.difference != 0).sum() for panel in drawn]
     assert shares[0] + 0.1 < shares[1] < shares[2] - 0.03
 
 
@@ -90,13 +92,13 @@ def test_the_same_seed_draws_the_same_instances_whatever_the_others_are() -> Non
     many = transferability(members=[2, 4], instances=9, n=500, seed=3)
     other = transferability(members=[4], instances=5, n=500, seed=4)
     for name in ("ratio", "a", "b", "r_we", "r_mme"):
-        np.testing.assert_array_equal(getattr(few.panels[0], name), getattr(many.panels[1], name)[:5])
-    assert not np.array_equal(few.panels[0].ratio, other.panels[0].ratio)
+        np.testing.assert_array_equal(getattr(few[0], name), getattr(many[1], name)[:5])
+    assert not np.array_equal(few[0].ratio, other[0].ratio)
 
 
-def test_relation_by_hand(plotted: Relation) -> None:
+def test_relation_by_hand(plotted: list[RelationPanel]) -> None:
     """[0.2, 0.3], N = 10: K_1 = 0.1 / (0.25 - 0.29/1.29) and K_2 = 0.1 / (0.25 - 0.31/1.31)."""
-    panel, n = plotted.panels[0], 100_000
+    panel, n = plotted[0], 100_000
     k1, k2 = 0.1 / (0.25 - 0.29 / 1.29), 0.1 / (0.25 - 0.31 / 1.31)
     for found, tail in (
         (panel.r_we[9], k1**2 / 240),
@@ -108,24 +110,24 @@ def test_relation_by_hand(plotted: Relation) -> None:
         assert found == pytest.approx(ndtri(beta.ppf(0.001, right, n - right + 1)))
 
 
-def test_relation_is_as_the_paper_describes_its_figure(plotted: Relation) -> None:
+def test_relation_is_as_the_paper_describes_its_figure(plotted: list[RelationPanel]) -> None:
     """Zero for few members, far above the single model for many, MME behind WE and then ahead for good.
 
     The left setting, of the smaller lambda_1 / lambda_2, is kinder to WE: MME overtakes later.
     """
-    assert [panel.setting for panel in plotted.panels] == list(PAPER_SETTINGS)
-    for panel in plotted.panels:
+    assert [panel.setting for panel in plotted] == list(PAPER_SETTINGS)
+    for panel in plotted:
         for curve in (panel.r_we, panel.r_mme, panel.r_we_printed):
             assert curve[0] == 0
             assert (np.diff(curve)[curve[1:] > 0] > 0).all()
             assert curve[-1] > 3 * panel.r_single > 0
         assert (panel.r_we_printed <= panel.r_we).all()
         assert (panel.r_mme < panel.r_we)[1:20].all()
-    assert [panel.mme_wins_from for panel in plotted.panels] == [39, 25]
+    assert [panel.mme_wins_from for panel in plotted] == [39, 25]
 
 
-def test_mme_overtakes_where_the_corollary_says(plotted: Relation) -> None:
-    for panel in plotted.panels:
+def test_mme_overtakes_where_the_corollary_says(plotted: list[RelationPanel]) -> None:
+    for panel in plotted:
         one = panel.setting
         found = thresholds_uniform((one.a + one.b) / 2, one.lam2, panel.members)
         wins = one.lam1 / one.lam2 > found.mme_above
@@ -133,14 +135,14 @@ def test_mme_overtakes_where_the_corollary_says(plotted: Relation) -> None:
         np.testing.assert_array_equal((panel.r_mme > panel.r_we)[certified], wins[certified])
 
 
-def test_where_mme_never_or_always_wins(plotted: Relation) -> None:
-    panel = plotted.panels[0]
+def test_where_mme_never_or_always_wins(plotted: list[RelationPanel]) -> None:
+    panel = plotted[0]
     assert replace(panel, r_mme=panel.r_we).mme_wins_from is None
     assert replace(panel, r_mme=panel.r_we + 1).mme_wins_from == 1
 
 
 def test_a_premise_that_fails_certifies_nothing() -> None:
-    panel = relation(settings=[RelationSetting(0.1, 0.2, 0.5, 0.6, 0.55)], most_members=5).panels[0]
+    panel = relation(settings=[RelationSetting(0.1, 0.2, 0.5, 0.6, 0.55)], most_members=5)[0]
     assert not panel.r_we.any()
     assert not panel.r_mme.any()
     assert panel.r_single == 0

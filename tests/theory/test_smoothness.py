@@ -9,16 +9,38 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from shieldwall.errors import UserError
-from shieldwall.theory.smoothness import (
-    measured_smoothness,
-    sharp_smoothness_bound,
-    smoothed_hessians,
-    smoothness_bound,
-    smoothness_lower_bound,
-)
+from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_bound, smoothness_lower_bound
 
 Floats = NDArray[np.float64]
 LINE = np.linspace(-3, 3, 121)[:, None]
+REACH = 9.0
+"""Quadrature leaves out what lies further than this many sigma from the input, 3e-17 in the mean of z^2."""
+
+
+def smoothed_hessians(
+    confidence: Callable[[Floats], Floats], points: Floats, sigma: float, nodes: int = 61
+) -> Floats:
+    """E f(x + sigma z) (z z^T - I) / sigma^2 at points (M, d), by the trapezoid rule: (M, d, d).
+
+    There are nodes^d nodes. For differentiable confidences 61 give ten digits and more; for steps the error
+    falls as 1 / nodes.
+    """
+    dimension = points.shape[1]
+    axis = np.linspace(-REACH, REACH, nodes)
+    density = np.exp(-(axis**2) / 2.0)
+    density /= density.sum()
+    z = np.stack([grid.ravel() for grid in np.meshgrid(*[axis] * dimension, indexing="ij")], axis=-1)
+    weight = np.prod([grid.ravel() for grid in np.meshgrid(*[density] * dimension, indexing="ij")], axis=0)
+    kernel = weight[:, None, None] * (z[:, :, None] * z[:, None, :] - np.eye(dimension)) / sigma**2
+    return np.stack([np.einsum("b,bij->ij", confidence(point + sigma * z), kernel) for point in points])
+
+
+def measured_smoothness(
+    confidence: Callable[[Floats], Floats], points: Floats, sigma: float, nodes: int = 61
+) -> float:
+    """The largest ||Hessian||_2 over the points: no beta below this one holds for the confidence."""
+    hessians = smoothed_hessians(confidence, points, sigma, nodes)
+    return float(np.abs(np.linalg.eigvalsh(hessians)).max())
 
 
 @pytest.mark.parametrize("sigma", [0.25, 1.0, 3.0])
@@ -105,7 +127,3 @@ def test_mistakes_are_named() -> None:
         smoothness_bound(0.0)
     with pytest.raises(UserError, match=r"the lower first; given: 1\.0, 0\.0"):
         sharp_smoothness_bound(1.0, 1.0, 0.0)
-    with pytest.raises(UserError, match=r"points .* \(M, d\); given: \(3,\)"):
-        measured_smoothness(lambda x: x[:, 0], np.zeros(3), 1.0)
-    with pytest.raises(UserError, match="at least 3 nodes per axis; given: 2"):
-        measured_smoothness(lambda x: x[:, 0], np.zeros((1, 1)), 1.0, nodes=2)

@@ -33,6 +33,18 @@ def every_joint_distribution(n: int) -> list[PairWins]:
     return pairs
 
 
+def r_ebs(pair: PairWins, noise: Noise) -> float:
+    """r_G: the radius for P(MME = y0), negative below 1/2."""
+    p = pair.mme / pair.n
+    radius = float(noise.radius(max(p, 1.0 - p)))
+    return radius if p >= 0.5 else -radius
+
+
+def r_eas(pair: PairWins, noise: Noise) -> float:
+    """r_H: the radius for p_A = max(p_a, p_b) against p_B = 1 - min(p_a, p_b)."""
+    return float(noise.radius(max(pair.p_a, pair.p_b), 1.0 - min(pair.p_a, pair.p_b)))
+
+
 ALL = every_joint_distribution(12)
 
 
@@ -45,9 +57,9 @@ def test_the_corollary_holds_for_every_joint_distribution_of_12_samples(noise: N
     for pair in ALL:
         assert (pair.verdict == "premises fail") == (min(pair.p_a, pair.p_b) <= 0.5)
         if pair.verdict == "EBS":
-            assert pair.r_ebs(noise) > pair.r_eas(noise)
+            assert r_ebs(pair, noise) > r_eas(pair, noise)
         if pair.verdict == "EAS":
-            assert pair.r_eas(noise) >= pair.r_ebs(noise) - 1e-15
+            assert r_eas(pair, noise) >= r_ebs(pair, noise) - 1e-15
 
 
 def test_every_quantity_is_the_printed_one() -> None:
@@ -63,9 +75,9 @@ def test_every_quantity_is_the_printed_one() -> None:
         if abs(pair.p - printed) > 1e-9:
             assert (pair.verdict == "EBS") == (pair.p > printed)
         if max(pair.p_a, pair.p_b) < 1 and 0 < p_mme < 1:
-            assert pair.r_ebs(NOISE) == pytest.approx(0.5 * ndtri(p_mme), abs=1e-14)
+            assert r_ebs(pair, NOISE) == pytest.approx(0.5 * ndtri(p_mme), abs=1e-14)
             r_h = 0.25 * (ndtri(pair.p_a) + ndtri(pair.p_b))
-            assert pair.r_eas(NOISE) == pytest.approx(r_h, abs=1e-14)
+            assert r_eas(pair, NOISE) == pytest.approx(r_h, abs=1e-14)
             compared += 1
     assert compared > 300
 

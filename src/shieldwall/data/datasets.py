@@ -59,76 +59,61 @@ _GARMENTS = (
 )
 _THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
-_IMAGENET_ADVICE = (
-    "ImageNet must be obtained from its owners; lay it out as imagenet/train/<class>/*.JPEG and "
-    "imagenet/val/<class>/*.JPEG in a data folder, and give that folder or name it in $SHIELDWALL_DATA"
-)
+_CIFAR_SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+
+
+def _idx_set(
+    description: str, classes: tuple[str, ...], folders: tuple[str, ...], url: str, *files: tuple[int, str]
+) -> _Known:
+    """A data set in MNIST's format; `files` are the sizes and checksums of `_IDX`."""
+    published = {f"{member}.gz": file for member, file in zip(_IDX, files, strict=True)}
+    return _Known(description, DatasetSpec((1, 28, 28), classes), folders, _IDX, (".gz", ""), url, published)
+
 
 KNOWN = {
     "digits": _Known(
         "1,797 handwritten digits of 8 x 8 pixels, part of this package",
         DatasetSpec((1, 8, 8), _DIGITS),
     ),
-    "mnist": _Known(
+    "mnist": _idx_set(
         "70,000 handwritten digits of 28 x 28 pixels",
-        DatasetSpec((1, 28, 28), _DIGITS),
-        ("mnist", "MNIST/raw"), _IDX, (".gz", ""),
+        _DIGITS,
+        ("mnist", "MNIST/raw"),
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        {
-            "train-images-idx3-ubyte.gz": (
-                9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            ),
-            "train-labels-idx1-ubyte.gz": (
-                28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            ),
-            "t10k-images-idx3-ubyte.gz": (
-                1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            ),
-            "t10k-labels-idx1-ubyte.gz": (
-                4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            ),
-        },
+        (9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+        (28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+        (1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+        (4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
     ),
-    "fashion-mnist": _Known(
+    "fashion-mnist": _idx_set(
         "70,000 garments of 28 x 28 pixels, ten classes",
-        DatasetSpec((1, 28, 28), _GARMENTS),
-        ("fashion-mnist", "FashionMNIST/raw"), _IDX, (".gz", ""),
+        _GARMENTS,
+        ("fashion-mnist", "FashionMNIST/raw"),
         "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
-        {
-            "train-images-idx3-ubyte.gz": (
-                26_421_880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            ),
-            "train-labels-idx1-ubyte.gz": (
-                29_515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            ),
-            "t10k-images-idx3-ubyte.gz": (
-                4_422_102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            ),
-            "t10k-labels-idx1-ubyte.gz": (
-                5_148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-            ),
-        },
+        (26_421_880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
+        (29_515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"),
+        (4_422_102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
+        (5_148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
     ),
     "cifar10": _Known(
         "60,000 colour images of 32 x 32 pixels, ten classes",
         DatasetSpec((3, 32, 32), _THINGS),
         ("cifar-10-batches-bin", "cifar10/cifar-10-batches-bin"),
-        (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"), (".bin",),
+        (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"),
+        (".bin",),
         "https://www.cs.toronto.edu/~kriz/",
-        {
-            "cifar-10-binary.tar.gz": (
-                170_052_171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-            ),
-        },
+        {"cifar-10-binary.tar.gz": (170_052_171, _CIFAR_SHA256)},
         "run `shieldwall data fetch cifar10` (the binary version; the python version is not read)",
     ),
     "imagenet": _Known(
         "class folders of colour images, cut to 224 x 224 pixels",
-        DatasetSpec((3, 224, 224), tuple(str(label) for label in range(1000))),
-        ("imagenet",), ("train", "val"),
-        advice=_IMAGENET_ADVICE,
+        DatasetSpec((3, 224, 224), tuple(map(str, range(1000)))),
+        ("imagenet",),
+        ("train", "val"),
+        advice="ImageNet must be obtained from its owners; lay it out as imagenet/train/<class>/*.JPEG and "
+        "imagenet/val/<class>/*.JPEG in a data folder, and give that folder or name it in $SHIELDWALL_DATA",
     ),
-}  # fmt: skip
+}
 NAMES = tuple(KNOWN)
 _PUBLISHED_SIZES = {
     "digits": (1_437, 360), "mnist": (60_000, 10_000), "fashion-mnist": (60_000, 10_000),
@@ -178,31 +163,28 @@ def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
     import torch
 
     from shieldwall.data import files
+    from shieldwall.data.folder import read_folders
     from shieldwall.data.splits import Dataset, TensorSplit, check_split, crop_and_flip
 
-    spec = dataset_spec(name)
+    shape, classes = dataset_spec(name)
+    location = Location(Path(name), {}) if name == "digits" else locate(name, data_dir)
+    paths = list(location.members.values())
+    if name == "imagenet":
+        train_split, test_split, classes = read_folders(*paths)
+        return Dataset(name, train_split, test_split, classes, shape)
     if name == "digits":
-        source, (train, test) = Path("digits"), files.read_digits()
+        train, test = files.read_digits()
+    elif name == "cifar10":
+        train, test = files.read_cifar(paths[:-1]), files.read_cifar(paths[-1:])
     else:
-        location = locate(name, data_dir)
-        source, paths = location.folder, list(location.members.values())
-        if name == "imagenet":
-            from shieldwall.data.folder import read_folders
-
-            train_split, test_split, classes = read_folders(*paths)
-            return Dataset(name, train_split, test_split, classes, spec.shape)
-        if name == "cifar10":
-            train, test = files.read_cifar(paths[:-1]), files.read_cifar(paths[-1:])
-        else:
-            train, test = files.read_idx(name, *paths[:2]), files.read_idx(name, *paths[2:])
-    tensors = []
+        train, test = files.read_idx(name, *paths[:2]), files.read_idx(name, *paths[2:])
+    splits = []
     for part, (pixels, labels) in (("training", train), ("test", test)):
-        tensors.append((torch.from_numpy(pixels), torch.from_numpy(labels)))
-        check_split(f"the {part} split of {source}", *tensors[-1], spec.shape, len(spec.classes))
-    augment = crop_and_flip if name == "cifar10" else None
-    return Dataset(
-        name, TensorSplit(*tensors[0], augment), TensorSplit(*tensors[1]), spec.classes, spec.shape
-    )
+        tensors = torch.from_numpy(pixels), torch.from_numpy(labels)
+        check_split(f"the {part} split of {location.folder}", *tensors, shape, len(classes))
+        is_augmented = name == "cifar10" and part == "training"
+        splits.append(TensorSplit(*tensors, crop_and_flip if is_augmented else None))
+    return Dataset(name, splits[0], splits[1], classes, shape)
 
 
 def fetch(
@@ -225,14 +207,14 @@ def fetch(
         raise UserError(f"{name} cannot be fetched: {known.advice}")
     root = roots()[0] if destination is None else destination
     folder = root / known.folders[0]
+    if name == "cifar10" and len(_members(folder, known)) == len(known.members):
+        return folder
     url = (base_url or known.url).rstrip("/") + "/"
-    if name != "cifar10":
-        for file, (size, sha256) in known.files.items():
-            download(url + file, folder / file, size, sha256, on_progress)
-    elif len(_members(folder, known)) < len(known.members):
-        for file, (size, sha256) in known.files.items():
-            download(url + file, root / file, size, sha256, on_progress)
-            unpack(root / file, folder)
+    for file, (size, sha256) in known.files.items():
+        target = (root if name == "cifar10" else folder) / file
+        download(url + file, target, size, sha256, on_progress)
+        if name == "cifar10":
+            unpack(target, folder)
     return folder
 
 

@@ -34,13 +34,9 @@ _TIMEOUT_S = 30.0
 
 # None of these speaks plain http, so that no redirect can lead there.
 HANDLERS: tuple[type[request.BaseHandler], ...] = (
-    request.ProxyHandler,
-    request.UnknownHandler,
-    request.HTTPSHandler,
-    request.HTTPDefaultErrorHandler,
-    request.HTTPRedirectHandler,
-    request.HTTPErrorProcessor,
-)
+    request.ProxyHandler, request.UnknownHandler, request.HTTPSHandler,
+    request.HTTPDefaultErrorHandler, request.HTTPRedirectHandler, request.HTTPErrorProcessor,
+)  # fmt: skip
 
 
 def corrupt_file(path: Path, name: str, what: str) -> UserError:
@@ -70,7 +66,7 @@ def read_digits() -> tuple[Pair, Pair]:
 
 
 def _idx_array(path: Path, name: str, dimensions: int) -> Array:
-    content, is_cut = _unpacked(path, name)
+    content, is_cut = _content(path, name)
     magic = struct.pack(">I", _UNSIGNED_BYTES + dimensions)
     if not magic.startswith(content[:4]):
         start = f"starts with 0x{content[:4].hex()}, expected 0x{magic.hex()}"
@@ -90,8 +86,16 @@ def _idx_array(path: Path, name: str, dimensions: int) -> Array:
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
 
-def _unpacked(path: Path, name: str) -> tuple[bytearray, bool]:
-    """The unpacked bytes, as many as there are, and whether the gzip stream was cut short."""
+def _cifar_records(path: Path) -> Array:
+    content, _ = _content(path, "cifar10")
+    if not content or len(content) % _CIFAR_RECORD:
+        expected = f"a multiple of {_CIFAR_RECORD:,} bytes expected (the official file has 30,730,000)"
+        raise corrupt_file(path, "cifar10", f"is truncated: {expected}, {len(content):,} found")
+    return np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD)
+
+
+def _content(path: Path, name: str) -> tuple[bytearray, bool]:
+    """The bytes, unpacked as far as possible, and whether a gzip stream was cut short."""
     content = bytearray()
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -104,17 +108,6 @@ def _unpacked(path: Path, name: str) -> tuple[bytearray, bool]:
     except OSError as error:
         raise corrupt_file(path, name, f"cannot be read: {error.strerror}") from error
     return content, False
-
-
-def _cifar_records(path: Path) -> Array:
-    try:
-        content = bytearray(path.read_bytes())
-    except OSError as error:
-        raise corrupt_file(path, "cifar10", f"cannot be read: {error.strerror}") from error
-    if not content or len(content) % _CIFAR_RECORD:
-        expected = f"a multiple of {_CIFAR_RECORD:,} bytes expected (the official file has 30,730,000)"
-        raise corrupt_file(path, "cifar10", f"is truncated: {expected}, {len(content):,} found")
-    return np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD)
 
 
 def download(url: str, target: Path, size: int, sha256: str, on_progress: Progress | None = None) -> None:

@@ -1,8 +1,12 @@
-"""Members in use: type checks, device, mode, and errors."""
+"""Members in use: type checks, the modules inside them, device, mode, and errors."""
 
+import dis
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +15,9 @@ from shieldwall.devices import is_out_of_memory, resolve_device
 from shieldwall.errors import UserError, describe
 
 Member = TypeVar("Member")
+MOST_VISITED = 10_000
+"""Objects that a search for modules looks into, the nearest first."""
+_WITHOUT_MODULES = (str, bytes, int, float, complex, type(None), type, ModuleType, Tensor)
 
 
 def check_model(model: object) -> None:
@@ -40,6 +47,61 @@ def as_member_list(members: Iterable[Member]) -> list[Member]:
     return listed
 
 
+def modules_of(owners: Iterable[object]) -> list[nn.Module]:
+    """The modules that callables use, with all their parts, the nearest first.
+
+    A function uses what its closure, its defaults and the globals in its code refer to; a bound method its
+    object; a `functools.partial` its function and arguments; other objects, modules too, their attributes.
+    """
+    waiting = deque(owners)
+    others: dict[int, object] = {}  # holds the objects, so that none gets the id of another
+    modules: dict[int, nn.Module] = {}
+    while waiting:
+        owner = waiting.popleft()
+        if isinstance(owner, _WITHOUT_MODULES) or id(owner) in others or id(owner) in modules:
+            continue
+        if isinstance(owner, nn.Module):
+            for part in owner.modules():
+                modules[id(part)] = part
+                waiting.extend(value for name, value in vars(part).items() if not name.startswith("_"))
+        elif len(others) < MOST_VISITED:
+            others[id(owner)] = owner
+            waiting.extend(_referred_to(owner))
+    return list(modules.values())
+
+
+def _referred_to(owner: object) -> Iterator[object]:
+    if isinstance(owner, dict):
+        yield from owner.values()
+    elif isinstance(owner, (list, tuple, set, frozenset, deque)):
+        yield from owner
+    elif isinstance(owner, MethodType):
+        yield from (owner.__self__, owner.__func__)
+    elif isinstance(owner, partial):
+        yield from (owner.func, owner.args, owner.keywords)
+    elif isinstance(owner, FunctionType):
+        for cell in owner.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # a variable that has no value yet
+                continue
+        yield from (owner.__defaults__, owner.__kwdefaults__, vars(owner))
+        if not (owner.__module__ or "").startswith("torch."):
+            yield from (owner.__globals__.get(name) for name in _global_names(owner.__code__))
+    else:
+        yield from getattr(owner, "__dict__", {}).values()
+        for base in type(owner).__mro__:
+            slots: Any = vars(base).get("__slots__", ())
+            yield from (getattr(owner, name, None) for name in ([slots] if isinstance(slots, str) else slots))
+            yield vars(base).get("__call__")
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """The names of globals that a function's code refers to, in functions inside it too."""
+    names = {part.argval for part in dis.get_instructions(code) if part.opname == "LOAD_GLOBAL"}
+    return names.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
 def to_device(member: nn.Module, device: torch.device) -> nn.Module:
     """The member on the device, its weights laid out for fast convolutions; in place."""
     return member.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
@@ -64,10 +126,9 @@ def infer_device(
     """The device asked for; else that of the first parameter, or of the inputs if there is none."""
     if device is not None:
         return resolve_device(device)
-    for owner in owners:
-        if isinstance(owner, nn.Module):
-            for parameter in owner.parameters():
-                return parameter.device
+    for module in modules_of(owners):
+        for parameter in module.parameters(recurse=False):
+            return parameter.device
     return x.device
 
 
@@ -85,10 +146,16 @@ def is_channels_last(owners: Sequence[object]) -> bool:
 
 @contextmanager
 def eval_mode(owners: Sequence[object]) -> Iterator[None]:
-    """Modules in evaluation mode; afterwards every part has the mode it had."""
-    parts = [part for owner in owners if isinstance(owner, nn.Module) for part in owner.modules()]
+    """The modules that owners use in evaluation mode; afterwards every part has the mode it had."""
+    with evaluating(modules_of(owners)):
+        yield
+
+
+@contextmanager
+def evaluating(parts: Iterable[nn.Module]) -> Iterator[None]:
+    """The same for modules that are known with all their parts."""
     were_training = [part for part in parts if part.training]
-    for part in parts:
+    for part in were_training:
         part.training = False
     try:
         yield
@@ -99,6 +166,6 @@ def eval_mode(owners: Sequence[object]) -> Iterator[None]:
 
 @contextmanager
 def inference(owners: Sequence[object]) -> Iterator[None]:
-    """Modules in evaluation mode, and no gradients."""
+    """The modules that owners use in evaluation mode, and no gradients."""
     with eval_mode(owners), torch.inference_mode():
         yield

@@ -6,9 +6,9 @@
                                                            1/2 log(p_A / p_B),
                                                            1/2 log((1 - p_B) / (1 - p_A)) )
 
-An event A has probability at least p_A at the input, an event B at most p_B: then A is the likelier one at
-every point nearer than r. For disjoint classes p_B is at most 1 - p_A; the proofs do not need that they are.
-They move the input by v, and s is the norm of v over the noise's scale.
+If an event A has probability at least p_A at the input, and an event B at most p_B, then A is more likely
+than B at every point nearer than r. For two classes p_B is at most 1 - p_A, but the events need not be
+disjoint. In the proofs the input moves by v, and s is the norm of v over the noise's scale.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Noise(ABC):
     """A distribution over perturbations, the same for every input."""
 
     norm: ClassVar[str]
-    """The norm of the ball that `radius` speaks of: "l1" or "l2"."""
+    """The norm of the ball of `radius`: "l1" or "l2"."""
 
     @abstractmethod
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -46,17 +46,17 @@ class Noise(ABC):
     def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
         """The radius within which a class of probability at least p_a stays above those of at most p_b.
 
-        p_b is 1 - p_a unless given. It says something where p_a > p_b, and is not negative there.
+        p_b is 1 - p_a by default. Where p_a > p_b, the radius is valid and not negative.
         """
 
     def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
-        """The noisy inputs (B, *shape) from noise of that shape, which may be overwritten."""
+        """The noisy inputs (B, *shape) from noise samples of that shape, which may be overwritten."""
         return draws.add_(x)
 
     def total_variation(self, size: int) -> float:
-        """The distance, at most, of what is drawn for `size` numbers from the ideal, in total variation.
+        """An upper bound on the total variation distance of samples of `size` numbers from the ideal ones.
 
-        Floating-point rounding of a continuous density does not count; `ExactGaussian` is free of it.
+        Floating-point rounding of a continuous density does not count; `ExactGaussian` has none.
         """
         return 0.0
 
@@ -71,8 +71,8 @@ class Gaussian(Noise):
     r = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B)),   which is sigma Phi^-1(p_A) for p_B = 1 - p_A
 
     By the lemma of Neyman and Pearson, the set of probability p_A that loses most is the half-space of
-    the points furthest against v, which is left with Phi(Phi^-1(p_A) - s); and one of probability p_B
-    gains at most up to Phi(Phi^-1(p_B) + s). The first is the greater while 2s < Phi^-1(p_A) - Phi^-1(p_B).
+    the points furthest against v, which keeps Phi(Phi^-1(p_A) - s). A set of probability p_B gains at most
+    up to Phi(Phi^-1(p_B) + s). The first is larger while 2s < Phi^-1(p_A) - Phi^-1(p_B).
     """
 
     sigma: float
@@ -144,10 +144,10 @@ class Laplace(Noise):
     r = lam max( -log(1 - p_A + p_B), 1/2 log(p_A / p_B), 1/2 log((1 - p_B) / (1 - p_A)) ),
         which is -lam log(2 (1 - p_A)) for p_B = 1 - p_A
 
-    Moving by v changes the density by a factor between e^-s and e^s, and so every probability:
-    P(A) >= max(e^-s p_A, 1 - e^s (1 - p_A)) and P(B) <= min(e^s p_B, 1 - e^-s (1 - p_B)). The terms of r say
-    for which s the second lower bound exceeds the first upper one, the first the first, the second the
-    second. The last of them is the largest only if p_A + p_B > 1.
+    Moving by v changes the density, and so every probability, by a factor between e^-s and e^s:
+    P(A) >= max(e^-s p_A, 1 - e^s (1 - p_A)) and P(B) <= min(e^s p_B, 1 - e^-s (1 - p_B)). The three terms
+    of r are where the second lower bound meets the first upper one, the first the first, and the second the
+    second. The last term is the largest only if p_A + p_B > 1.
     """
 
     lam: float

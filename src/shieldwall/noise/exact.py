@@ -1,9 +1,9 @@
-"""Exact Gaussian noise for 8-bit images: integer draws from a table, so that rounding breaks no certificate.
+"""Exact Gaussian noise for 8-bit images: integer samples, so that rounding breaks no certificate.
 
     P(k) = Phi((k + 1/2) / (255 sigma)) - Phi((k - 1/2) / (255 sigma)),     noisy pixel = (i + k) / 255
 
-Added in floating point, noise depends on the pixel it is added to, and a classifier can tell: certificates
-by floating-point noise can be false (Voracek & Hein 2023). Integer noise does not.
+Floating-point noise depends on the pixel to which it is added, and a classifier can see this: certificates
+with floating-point noise can be false (Voracek & Hein 2023). Integer noise does not depend on the pixel.
 
 Why it is sound. Let f be a member preceded by rounding to the grid of multiples of 1/255. The theorem of
 Cohen et al. holds for this f like for any other, under the continuous noise e ~ N(0, sigma^2 I) and
@@ -11,17 +11,17 @@ against every real perturbation. At an input x = i/255 on the grid
 
     round(255 (x + e)) = i + round(255 e) = i + k,        k ~ P above, pixel by pixel,
 
-so the smoothed f is estimated there from integer draws k alone, and f sees (i + k)/255, the same
+so integer samples k are enough to estimate the smoothed f there, and f sees (i + k)/255, the same
 floating-point number for the same i + k. Inputs off the grid are refused. The member's own arithmetic is
-part of f, as long as it gives the same answer to the same input in every batch.
+part of f, if it gives the same answer to the same input in every batch.
 
 How exact it is. There are 2K boundaries b_j = (j - 1/2) / (255 sigma) with |b_j| <= 9, and as many thresholds
-T_j = round(2^63 Phi(b_j)). K + k is the number of thresholds that are not above a random integer u of
-[0, 2^63). For u real and 2^63 Phi(b_j) in place of T_j, k would follow P but for the tails. So the two differ
+T_j = round(2^63 Phi(b_j)). For a random integer u of [0, 2^63), K + k is the number of thresholds that are at
+most u. For a real u and 2^63 Phi(b_j) instead of T_j, k would follow P except in the tails. So the two differ
 only if u falls between a threshold and its rounding, with a probability below 2^-64 + 2^-90 for each (2^-90
 bounds the error of computing Phi), or into the tails beyond the last boundaries, 2 Q(9) < 4.2 * 2^-64. The
 total variation distance is below (2K + 5) 2^-64 for a pixel, and at most the sum over the pixels for an
-image. That u is random is the generator's promise.
+image. The generator must provide a random u.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LARGEST_PIXEL = 1_000.0
 TOLERANCE = 1e-4
 """How far, in steps, a float32 pixel may be off the grid: i/255 itself is off by up to 255 * 2^-24."""
 GUIDE_BITS = 16
-"""The leading bits of u that settle most draws without a search."""
+"""The leading bits of u, which give most samples without a search."""
 
 _BITS = 63
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510")
@@ -58,7 +58,7 @@ _PI = Decimal("3.14159265358979323846264338327950288419716939937510")
 
 @dataclass(frozen=True)
 class ExactGaussian(Gaussian):
-    """N(0, sigma^2 I) rounded to multiples of 1/255, drawn exactly; the radius is that of `Gaussian`."""
+    """N(0, sigma^2 I) rounded to multiples of 1/255, sampled exactly; the radius is that of `Gaussian`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,12 +133,12 @@ class _Table(NamedTuple):
 
     def look_up(self, u: Tensor) -> Tensor:
         """(N,) integers of [0, 2^63) -> (N,)"""
-        if u.device.type != "cpu":  # searches faster than it could say which draws are left open
+        if u.device.type != "cpu":  # where a search is faster than finding the samples that need one
             return self.search(u)
-        drawn = self.guide.index_select(0, u >> (_BITS - GUIDE_BITS))
-        still_open = drawn.isnan().nonzero()[:, 0]
-        drawn[still_open] = self.search(u[still_open])
-        return drawn
+        samples = self.guide.index_select(0, u >> (_BITS - GUIDE_BITS))
+        is_open = samples.isnan().nonzero()[:, 0]
+        samples[is_open] = self.search(u[is_open])
+        return samples
 
     def search(self, u: Tensor) -> Tensor:
         import torch

@@ -25,17 +25,14 @@ def noise_by_name(kind: str, sigma: float) -> Noise:
 def parse_noise(text: str) -> Noise:
     """The noise that prints as `text`, which is how a certificate file records it: gaussian(0.25)."""
     kinds: dict[str, Callable[[float], Noise]] = {
-        "gaussian": Gaussian,
-        "exact-gaussian": ExactGaussian,
-        "uniform": Uniform,
-        "laplace": Laplace,
-    }
-    name, _, scale = text.removesuffix(")").partition("(")
+        "gaussian": Gaussian, "exact-gaussian": ExactGaussian, "uniform": Uniform, "laplace": Laplace
+    }  # fmt: skip
+    kind, _, written = text.removesuffix(")").partition("(")
     try:
-        return kinds[name](float(scale))
-    except UserError:
-        raise
-    except (KeyError, ValueError) as error:
-        raise UserError(
-            f"noise is recorded as {'(s), '.join(kinds)}(s) with a scale s; given: {text!r}"
-        ) from error
+        scale = float(written)
+    except ValueError:
+        kind = ""
+    if kind not in kinds:
+        names = "(s), ".join(kinds)
+        raise UserError(f"noise is recorded as {names}(s) with a scale s; given: {text!r}")
+    return kinds[kind](scale)

@@ -1,7 +1,7 @@
 """The training methods, and their recipes on each data set.
 
-A data set is a `Benchmark`: its plain recipe, and the numbers that methods take there. A method describes its
-objective from these at one sigma. The numbers that stand here hold on every data set that gives no others:
+A data set is a `Benchmark`: its model, its schedule, and the numbers that methods take there. A method
+describes its objective from these at one sigma. The numbers below hold on every data set without its own:
 they are the defaults of the literature, as the methods' own papers or the code of Jeong & Shin (2020) have
 them, and ADP's and GAL's those of Pang et al. (2019) and Kariyappa & Qureshi (2019).
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from shieldwall.recipes.recipe import JOINT, Recipe
+from shieldwall.recipes.recipe import JOINT, Certification, Recipe, Schedule
 from shieldwall.vocabulary import SIGMAS
 
 Numbers = Mapping[str, Any]
@@ -31,12 +31,19 @@ class Family(NamedTuple):
 class Benchmark:
     """A data set to run the methods on."""
 
-    plain: Recipe
-    """Gaussian augmentation, at the usual sigma. Its name without the method begins those of all."""
+    name: str
+    """The first part of its recipes' names."""
+    data: str
+    model: str
+    sigma: float
+    """The usual one."""
+    schedule: Schedule
+    """That of Gaussian augmentation."""
+    certification: Certification
     numbers: Mapping[str, Numbers]
     """What methods take here, by method."""
     schedules: Mapping[str, Numbers] = field(default_factory=dict)
-    """How their schedules differ from the plain one, by method; `drt` stands for all methods of that
+    """How their schedules differ from `schedule`, by method; `drt` stands for all methods of that
     prefix."""
 
     def at(self, sigma: float, method: str) -> dict[str, Any]:
@@ -47,20 +54,21 @@ class Benchmark:
         summary, objective = METHODS[method]
         schedule = at(sigma, self.schedules.get("drt" if method.startswith("drt") else method, {}))
         options = objective(self, sigma)
-        return replace(
-            self.plain,
-            name=self.plain.name.replace("gaussian", method),
+        return Recipe(
+            name=f"{self.name}-{method}",
             summary=summary,
+            data=self.data,
+            model=self.model,
             sigma=sigma,
             objective=options,
             independent=options["name"] not in JOINT,
-            schedule=replace(self.plain.schedule, **schedule),
+            schedule=replace(self.schedule, **schedule),
+            certification=self.certification,
         )
 
     def families(self, methods: Iterable[str] | None = None) -> list[Family]:
         """A family for each of these methods, or for all."""
-        usual = self.plain.sigma
-        sigmas = (usual, *(sigma for sigma in SIGMAS if sigma != usual))
+        sigmas = (self.sigma, *(sigma for sigma in SIGMAS if sigma != self.sigma))
 
         def family(method: str) -> Family:
             return Family(lambda sigma: self.recipe(method, sigma), sigmas)

@@ -1,5 +1,6 @@
 """A diagnosis as tables for a terminal of 80 columns, as figures, and as a file of every number."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,12 +10,12 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from shieldwall.report.formats import PlainTable
-from shieldwall.report.plots import COLOURS, figure_bytes
-from shieldwall.theory.diagnosis import EQUAL, MME, PREMISES_FAIL, WE, Diagnosis
-from shieldwall.theory.strategies import VERDICTS
+from shieldwall.report.plots import COLOURS, empty_figure, figure_bytes
+from shieldwall.theory.diagnosis import EQUAL, AtInput, Diagnosis
+from shieldwall.theory.strategies import PREMISES_FAIL, VERDICTS
+from shieldwall.vocabulary import MME, WE, vote_title
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
@@ -22,7 +23,6 @@ FOLDER = "theory"
 """Where in a run folder a diagnosis is kept."""
 FILE = "diagnosis.tsv"
 PAPERS_AREA = 0.66
-_TITLES = {WE: "WE", MME: "MME"}
 _BLUE, _RED, _GREY = COLOURS[0], COLOURS[1], "0.6"
 
 
@@ -60,19 +60,18 @@ def diagnosis_tables(diagnosis: Diagnosis) -> Iterator[Table | str]:
 
 def to_tsv(diagnosis: Diagnosis) -> str:
     """Tab-separated, a line per input, numbers at full precision; the last columns are the settings."""
-    lines = [_cells(diagnosis, k) for k in range(len(diagnosis.inputs))]
+    lines = [_cells(diagnosis, at_input) for at_input in diagnosis.inputs]
     rows = [list(lines[0]), *([str(value) for value in cells.values()] for cells in lines)]
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
-def _cells(diagnosis: Diagnosis, k: int) -> dict[str, object]:
-    at_input = diagnosis.inputs[k]
+def _cells(diagnosis: Diagnosis, at_input: AtInput) -> dict[str, object]:
     cells: dict[str, object] = {"idx": at_input.idx, "truth": at_input.truth}
     for vote in diagnosis.votes:
         cells |= {f"{vote}_answer": at_input.answers[vote], f"{vote}_predict": at_input.predicted[vote]}
         cells |= {f"{vote}_radius": at_input.radii[vote]}
-        for kind, indicator in (("plain", at_input.plain[vote]), ("soft", at_input.soft[vote])):
-            cells |= {f"{vote}_{kind}_{name}": value for name, value in vars(indicator).items()}
+        cells |= {f"{vote}_plain_{name}": value for name, value in vars(at_input.plain[vote]).items()}
+        cells |= {f"{vote}_soft_{name}": value for name, value in vars(at_input.soft[vote]).items()}
     cells |= {f"cosine_{pair}": value for pair, value in at_input.cosines.items()}
     cells |= {f"soft_cosine_{pair}": value for pair, value in at_input.soft_cosines.items()}
     for pair, wins in at_input.pairs.items():
@@ -89,32 +88,30 @@ def _plain_table(diagnosis: Diagnosis) -> Table:
         correct = np.array([at_input.answers[vote] == at_input.truth for at_input in diagnosis.inputs])
         margin, slope, eri = (diagnosis.values("plain", vote, name) for name in ("margin", "slope", "eri"))
         cells = [_mean(margin), _mean(slope), _mean(eri), _percent(eri < 0)]
-        table.add_row(_title(vote), _percent(correct), *(_known(eri, cell) for cell in cells))
+        table.add_row(vote_title(vote), _percent(correct), *(_known(eri, cell) for cell in cells))
     return table
 
 
 def _soft_table(diagnosis: Diagnosis) -> Table:
     table = _small_table("", "margin", "slope", "ERI", "+-", "radius", "sharp", "certified")
     for vote in diagnosis.votes:
-        margin, slope, eri, error, radius, sharp = (
-            diagnosis.values("soft", vote, name)
-            for name in ("margin", "slope", "eri", "eri_error", "certified_radius", "certified_radius_sharp")
-        )
-        mean_error = float(np.sqrt((error**2).sum()) / len(error))
-        cells = [_mean(margin), _mean(slope), _mean(eri), f"{mean_error:.3f}"]
-        radii = (radius, sharp, diagnosis.radii_around_truth(vote))
-        table.add_row(_title(vote), *(_known(eri, cell) for cell in cells), *map(_mean, radii))
+        names = ("margin", "slope", "eri", "certified_radius", "certified_radius_sharp")
+        margin, slope, eri, *radii = (diagnosis.values("soft", vote, name) for name in names)
+        error = diagnosis.values("soft", vote, "eri_error")
+        mean_error = f"{np.sqrt((error**2).sum()) / len(error):.3f}"
+        cells = (_known(eri, cell) for cell in (_mean(margin), _mean(slope), _mean(eri), mean_error))
+        table.add_row(vote_title(vote), *cells, *map(_mean, (*radii, diagnosis.radii_around_truth(vote))))
     return table
 
 
 def _cosine_table(diagnosis: Diagnosis) -> Table:
     table = _small_table("pair", "mean", "> 0.5 %", "soft-smoothed", "> 0.5 %")
     for pair in diagnosis.inputs[0].cosines:
-        plain = np.array([at_input.cosines[pair] for at_input in diagnosis.inputs])
-        soft = np.array([at_input.soft_cosines[pair] for at_input in diagnosis.inputs])
-        table.add_row(
-            pair, _known_mean(plain), _percent(plain > 0.5), _known_mean(soft), _percent(soft > 0.5)
-        )
+        cells = []
+        for kind in ("cosines", "soft_cosines"):
+            cosines = np.array([getattr(at_input, kind)[pair] for at_input in diagnosis.inputs])
+            cells += [_known_mean(cosines), _percent(cosines > 0.5)]
+        table.add_row(pair, *cells)
     return table
 
 
@@ -132,33 +129,27 @@ def _pair_table(diagnosis: Diagnosis) -> Table:
     table = _small_table("pair", "p_a", "p_b", "p_ab", "p", *VERDICTS)
     for pair in diagnosis.inputs[0].pairs:
         wins = [at_input.pairs[pair] for at_input in diagnosis.inputs]
-        means = [
-            _known_mean(np.array([getattr(at_input, name) for at_input in wins]))
-            for name in ("p_a", "p_b", "p_ab", "p")
-        ]
-        verdicts = [at_input.verdict for at_input in wins]
-        table.add_row(pair, *means, *(str(verdicts.count(verdict)) for verdict in VERDICTS))
+        probabilities = np.array([(w.p_a, w.p_b, w.p_ab, w.p) for w in wins]).T
+        verdicts = Counter(w.verdict for w in wins)
+        table.add_row(pair, *map(_known_mean, probabilities), *(str(verdicts[kind]) for kind in VERDICTS))
     return table
 
 
 def _winner_table(diagnosis: Diagnosis) -> Table:
     table = _small_table("", "WE", "MME", "neither")
-    predicted = [at_input.predicted_winner for at_input in diagnosis.inputs]
-    measured = [at_input.measured_winner for at_input in diagnosis.inputs]
-    for name, winners, neither in (
-        ("the corollary predicts", predicted, PREMISES_FAIL), ("measured", measured, EQUAL)
+    for name, kind, neither in (
+        ("the corollary predicts", "predicted_winner", PREMISES_FAIL), ("measured", "measured_winner", EQUAL)
     ):  # fmt: skip
+        winners = [getattr(at_input, kind) for at_input in diagnosis.inputs]
         table.add_row(name, *(str(winners.count(vote)) for vote in (WE, MME, neither)))
     return table
 
 
 def _comparison_notes(diagnosis: Diagnosis, inputs: str) -> Iterator[str]:
-    lambda_1, lambda_2, ratio = (
-        float(np.mean(diagnosis.proxy(name))) for name in ("lambda_1", "lambda_2", "ratio")
-    )
     we, mme = (_mean(diagnosis.radii_around_truth(vote)) for vote in (WE, MME))
     yield f"mean certified radius around the true class: WE {we}, MME {mme}"
-    yield f"means: lambda_1 {lambda_1:.3f}, lambda_2 {lambda_2:.3f}, lambda_1/lambda_2 {ratio:.3f}"
+    lambda_1, lambda_2, ratio = (_mean(diagnosis.proxy(name)) for name in ("lambda_1", "lambda_2", "ratio"))
+    yield f"means: lambda_1 {lambda_1}, lambda_2 {lambda_2}, lambda_1/lambda_2 {ratio}"
     both = diagnosis.with_both_winners()
     agreeing = sum(at_input.predicted_winner == at_input.measured_winner for at_input in both)
     yield f"prediction and measurement agree at {agreeing} of the {len(both)} inputs where both prefer one"
@@ -172,7 +163,7 @@ def _comparison_notes(diagnosis: Diagnosis, inputs: str) -> Iterator[str]:
 def roc_figure(diagnosis: Diagnosis) -> "Figure":
     """fig:roc: does X predict at which inputs MME has the larger certified radius?"""
     assert diagnosis.curve is not None
-    figure, axes = _empty_figure(4.2, 4.0)
+    figure, axes = empty_figure(4.2, 4.0)
     curve = diagnosis.curve
     label = f"area {curve.area:.2f} $\\pm$ {curve.error:.2f} (paper: {PAPERS_AREA})"
     axes.plot(curve.false_positive, curve.true_positive, color=_BLUE, linewidth=2.1, label=label)
@@ -187,7 +178,7 @@ def roc_figure(diagnosis: Diagnosis) -> "Figure":
 
 def indicator_figure(diagnosis: Diagnosis) -> "Figure":
     """Certified radius around the truth against the soft-smoothed ERI, for WE and the members."""
-    figure, axes = _empty_figure(6.4, 4.0)
+    figure, axes = empty_figure(6.4, 4.0)
     for vote in diagnosis.votes:
         if vote == MME:
             continue
@@ -196,7 +187,7 @@ def indicator_figure(diagnosis: Diagnosis) -> "Figure":
         axes.errorbar(
             eri, diagnosis.radii_around_truth(vote), xerr=error, fmt="o", markersize=4.5 if is_we else 2.5,
             linewidth=0, elinewidth=0.8, color=_BLUE if is_we else _GREY, zorder=3 if is_we else 2,
-            label=_title(vote) if is_we or vote == diagnosis.votes[0] else None,
+            label=vote_title(vote) if is_we or vote == diagnosis.votes[0] else None,
         )  # fmt: skip
     handles, _ = axes.get_legend_handles_labels()
     names = [f"members 1 to {len(diagnosis.votes) - 2}", "WE"][: len(handles)]
@@ -208,7 +199,7 @@ def indicator_figure(diagnosis: Diagnosis) -> "Figure":
 
 def difference_figure(diagnosis: Diagnosis) -> "Figure":
     """The radius of MME less that of WE against lambda_1 / lambda_2, as in fig:transferability."""
-    figure, axes = _empty_figure(6.4, 4.0)
+    figure, axes = empty_figure(6.4, 4.0)
     ratio = diagnosis.proxy("ratio")
     difference = diagnosis.radii_around_truth(MME) - diagnosis.radii_around_truth(WE)
     for chosen, colour, label in ((difference > 0, _RED, "MME larger"), (difference < 0, _BLUE, "WE larger")):
@@ -219,28 +210,12 @@ def difference_figure(diagnosis: Diagnosis) -> "Figure":
     return figure
 
 
-def _empty_figure(width: float, height: float) -> "tuple[Figure, Axes]":
-    # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    axes = figure.add_subplot(facecolor="white")
-    axes.grid(color="0.9", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
 def _small_table(*headings: str) -> PlainTable:
     """An empty table: numbers to the right, names, which have no heading, to the left."""
     table = PlainTable()
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     return table
-
-
-def _title(vote: str) -> str:
-    return _TITLES.get(vote, vote.replace("-", " "))
 
 
 def _mean(values: Floats) -> str:

@@ -40,7 +40,6 @@ COLUMNS = (
     "acr", "acr_low", "acr_high", "acr_deviation", "abstained",
 )  # fmt: skip
 """Of a CSV file."""
-_Cell = str | int | float | None
 _SUFFIXES = (".tex", ".md", ".csv")
 _GAP = 2
 _MIN_TITLE = 24
@@ -219,69 +218,55 @@ def _latex_line(cells: Sequence[str]) -> str:
 def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
     """Tidy CSV: a line for each row of the table and each radius, numbers at full precision.
 
-    Every row is there once, so that nothing is counted twice when lines are grouped: runs that are averaged
-    or shown as an envelope have no lines of their own; a file of each run has them. `kind` says what a row
-    is: `log` for one certification log, `seeds` for the mean over runs that differ only by seed, `envelope`
-    for the best sigma at each radius. `sigma` is a number, empty for an envelope; `sigmas` are all of the
-    row's, with spaces between. `seeds` counts those at each sigma. Fractions are in [0, 1]. `low` and `high`
-    end the 95% interval that `interval` names; `deviation` is over seeds, empty for one. `acr` and
-    `abstained` are of the whole row, the same in each of its lines. What a log does not say, or the logs of a
-    row do not share, is empty. There are two columns more where they say something: `inputs_wanted` if a
-    certification was interrupted, and `acr_kind`, `lower bound` for rows whose sampling stopped early.
+    Runs that are averaged or shown as an envelope have no lines of their own, so that nothing counts twice
+    when lines are grouped. `kind` is `log` for one certification log, `seeds` for the mean over runs that
+    differ only by seed, `envelope` for the best sigma at each radius. `sigmas` are all of the row's, `seeds`
+    the number of seeds at each sigma. `interval` names the kind of the 95% interval from `low` to `high`.
+    `acr` and `abstained` are of the whole row, the same in each of its lines. What is not known, or differs
+    between the logs of a row, is empty. There are two columns more where they say something: `inputs_wanted`
+    if a certification was interrupted, and `acr_kind`, `lower bound` for rows whose sampling stopped early.
     """
     describe(rows)  # refuses rows that do not stand in one table
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    more: dict[str, list[_Cell]] = {}
+    columns = list(COLUMNS)
     if any(row.num_wanted > row.num_inputs for row in rows):
-        more["inputs_wanted"] = [row.num_wanted for row in rows]
+        columns.append("inputs_wanted")
     if any(row.stopped_early for row in rows):
-        more["acr_kind"] = ["lower bound" if row.stopped_early else None for row in rows]
-    writer.writerow([*COLUMNS, *more])
-    for k, row in enumerate(rows):
-        lines = _csv_lines(row, table_radii(rows, radii))
-        writer.writerows(map(_csv_text, [*line, *(cells[k] for cells in more.values())]) for line in lines)
+        columns.append("acr_kind")
+    text = StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerows(_csv_lines(row, table_radii(rows, radii)))
     return text.getvalue()
 
 
-def _csv_lines(row: Row, radii: list[float]) -> list[list[_Cell]]:
+def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
     low, high = accuracy_interval(row, radii)
     spread, acr = accuracy_deviation(row, radii), average_radius(row)
-    of_row: list[_Cell] = [
-        "envelope" if row.is_envelope else "seeds" if row.seeds > 1 else "log",
-        row.run,
-        row.vote,
-        shared(run.sigma for run in row.certificates),
-        " ".join(repr(sigma) for sigma in sigmas_of([row])),
-        shared(run.noise for run in row.certificates),
-        shared(run.norm for run in row.certificates),
-        shared(run.fixed_n for run in row.certificates),
-        shared(run.alpha for run in row.certificates),
-        shared(run.precision for run in row.certificates),
-        shared(run.bound_kind for run in row.certificates),
-        row.num_inputs,
-        row.seeds,
-    ]
-    kind = "clopper-pearson and student-t" if row.seeds > 1 else "clopper-pearson"
-    kind += " all sigmas at once" if row.is_envelope else ""
-    of_run = [acr.value, acr.low, acr.high, acr.deviation] if acr else [None] * 4
+    interval = "clopper-pearson and student-t" if row.seeds > 1 else "clopper-pearson"
+    of_row = {
+        "kind": "envelope" if row.is_envelope else "seeds" if row.seeds > 1 else "log",
+        "run": row.run,
+        "vote": row.vote,
+        "sigmas": " ".join(repr(sigma) for sigma in sigmas_of([row])),
+        "inputs": row.num_inputs,
+        "seeds": row.seeds,
+        "interval": interval + (" all sigmas at once" if row.is_envelope else ""),
+        "abstained": abstentions(row),
+        "inputs_wanted": row.num_wanted,
+        "acr_kind": "lower bound" if row.stopped_early else None,
+    }
+    settings = ("sigma", "noise", "norm", "alpha", "precision")
+    for column, name in [("n", "fixed_n"), ("bound", "bound_kind"), *zip(settings, settings, strict=True)]:
+        of_row[column] = shared(getattr(run, name) for run in row.certificates)
+    if acr:
+        ends = {"acr_low": acr.low, "acr_high": acr.high, "acr_deviation": acr.deviation}
+        known = {name: value for name, value in ends.items() if value is not None and not math.isnan(value)}
+        of_row |= {"acr": acr.value, **known}
     return [
-        [
-            *of_row,
-            r,
-            value,
-            float(low[k]),
-            float(high[k]),
-            kind,
-            None if spread is None else float(spread[k]),
-            *of_run,
-            abstentions(row),
-        ]
+        {
+            **of_row, "radius": r, "certified_accuracy": value, "low": float(low[k]), "high": float(high[k]),
+            "deviation": None if spread is None else float(spread[k]),
+        }
         for k, (r, value) in enumerate(zip(radii, accuracy(row, radii).tolist(), strict=True))
-    ]
-
-
-def _csv_text(cell: _Cell) -> str:
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-        return ""
-    return cell if isinstance(cell, str) else repr(cell)
+    ]  # fmt: skip

@@ -23,9 +23,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _STRONG, _THIN = 2.1, 0.9
 _ROAD = {"linewidth": 3.6, "alpha": 0.5}
-"""A line below dashes of its colour."""
+"""A solid line below dashes of its colour."""
 _MAX_STEPS = 1000
-"""More would not be seen, and make a file of thousands of inputs large."""
+"""More steps of a band cannot be seen, and make the file large."""
 
 # Without these each file would hold the date and the version that drew it, and never be the same twice.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None, "Creator": None},
 }
 _DESCRIPTION = {".png": "Description", ".pdf": "Subject", ".svg": "Description"}
-"""What each kind of file calls the text that says what it shows."""
+"""The field of each kind of file that says what the figure shows."""
 
 
 def check_figure_path(path: Path) -> None:
@@ -53,17 +53,9 @@ def figure_bytes(figure: "Figure", path: Path, about: str | None = None) -> byte
     check_figure_path(path)
     suffix = path.suffix.lower()
     content, metadata = BytesIO(), {**_METADATA[suffix], _DESCRIPTION[suffix]: about}
-    style = rc_context(
-        {
-            # TrueType fonts, whose text can be searched and edited; publishers refuse the default, Type 3.
-            "pdf.fonttype": 42,
-            # Text as text, for the same reason; without DejaVu Sans it is shown in another sans serif.
-            "svg.fonttype": "none",
-            # The names inside the file are hashes, salted at random without this.
-            "svg.hashsalt": "shieldwall",
-        }
-    )
-    with style:
+    # Text stays text, which can be searched and edited, in TrueType (publishers refuse the default, Type 3).
+    # Without a fixed salt the names inside an SVG file would be random.
+    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "shieldwall"}):
         figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=metadata)
     return content.getvalue()
 
@@ -74,6 +66,18 @@ def describe_figure(rows: Sequence[Row], *, intervals: bool = False) -> str:
     return "; ".join(lines).replace("in brackets: ", "bands: ")
 
 
+def empty_figure(width: float, height: float) -> "tuple[Figure, Axes]":
+    # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    axes = figure.add_subplot(facecolor="white")
+    axes.grid(color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
 def accuracy_figure(
     rows: Sequence[Row], radii: Sequence[float] | None = None, *, intervals: bool = False
 ) -> "Figure":
@@ -82,12 +86,8 @@ def accuracy_figure(
     `radii`, where given, are the ticks of the radius axis. The band is the standard deviation over seeds to
     both sides, or with `intervals` the interval at 95%, for each radius by itself; the legend says which.
     """
-    # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
-    from matplotlib.figure import Figure
-
     norm = shared_norm(rows)
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained", facecolor="white")
-    axes = figure.add_subplot(facecolor="white")
+    figure, axes = empty_figure(6.4, 4.0)
     one_run = len(rows) > 1 and len({row.run for row in rows}) == 1
     labels = [title.removeprefix(f"{rows[0].run} " if one_run else "") for title in titles(rows)]
     banded = rows_with_band(rows, intervals=intervals)
@@ -108,11 +108,10 @@ def accuracy_figure(
     right = 1.03 * right or 1.0
     top = min(1.02, math.ceil(10 * best + 0.5) / 10) if best else 1.0
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=f"radius ({norm})", ylabel="certified accuracy")
-    axes.grid(color="0.9", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
 
-    heading = [line for line in (_heading(rows, one_run), what_bands_are(rows, intervals=intervals)) if line]
+    heading = [
+        line for line in (_heading(rows, one_run), what_bands_are(rows, banded, intervals=intervals)) if line
+    ]
     texts = [*heading, *labels]
     place = _legend_place(rows, texts, right, top)
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
@@ -134,34 +133,31 @@ def _heading(rows: Sequence[Row], one_run: bool) -> str:
 def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The line of each log: thin for a single member, strong for all else.
 
-    Within one run every row has a colour of its own; of several runs, each has a colour for all of its rows.
-    The dashes show the ensemble, and lie over solid lines: the votes of one run often have nearly one
-    curve. Where both have one colour, the solid line is a pale and broad one, a road with the dashes on it.
-    Past the last colour the dashes change.
+    In one run every row has its own colour; of several runs, each has one colour for all of its rows. Dashes
+    show the vote. The votes of a run often have nearly the same curve, so dashed lines lie over solid ones;
+    if both have one colour, the solid line is broad and pale. After the last colour the dashes change.
     """
-    ensembles = [row for row in rows if not row.is_member]
-    members = [row for row in rows if row.is_member]
     runs = list(dict.fromkeys(row.run for row in rows))
     lines: dict[int, dict[str, Any]] = {}
     if len(runs) == 1:
-        for color, row in enumerate(ensembles):
-            lines[id(row)] = _line(color, color, _STRONG)
-        for color, row in enumerate(members, len(ensembles)):
-            lines[id(row)] = _line(color, color // len(COLOURS), _THIN)
+        for place, row in enumerate(sorted(rows, key=lambda row: row.is_member)):
+            dashes = place // len(COLOURS) if row.is_member else place
+            lines[id(row)] = _line(place, dashes, row.is_member)
         return [lines[id(row)] for row in rows]
 
     rounds = math.ceil(len(runs) / len(COLOURS))
     for first, run in enumerate(runs):
-        for kind, width in ((ensembles, _STRONG), (members, _THIN)):
-            of_run = [row for row in kind if row.run == run]
+        for is_member in (False, True):
+            of_run = [row for row in rows if row.run == run and row.is_member == is_member]
             for place, row in enumerate(of_run):
-                line = _line(first, first // len(COLOURS) + place * rounds, width)
-                is_road = width == _STRONG and place == 0 and len(of_run) > 1
+                line = _line(first, first // len(COLOURS) + place * rounds, is_member)
+                is_road = not is_member and place == 0 and len(of_run) > 1
                 lines[id(row)] = {**line, **_ROAD} if is_road else line
     return [lines[id(row)] for row in rows]
 
 
-def _line(colour: int, dashes: int, width: float) -> dict[str, Any]:
+def _line(colour: int, dashes: int, is_member: bool) -> dict[str, Any]:
+    width = _THIN if is_member else _STRONG
     return {
         "color": COLOURS[colour % len(COLOURS)],
         "linestyle": _DASHES[dashes % len(_DASHES)],
@@ -178,9 +174,8 @@ def rows_with_band(rows: Sequence[Row], *, intervals: bool) -> list[Row]:
     return [row for row in banded if several and not row.is_member] or banded
 
 
-def what_bands_are(rows: Sequence[Row], *, intervals: bool) -> str:
+def what_bands_are(rows: Sequence[Row], banded: Sequence[Row], *, intervals: bool) -> str:
     """In words, for a legend; nothing where no row has a band."""
-    banded = rows_with_band(rows, intervals=intervals)
     if not banded:
         return ""
     what = "95% intervals" if intervals else f"{PLUS_MINUS} standard deviation over seeds"

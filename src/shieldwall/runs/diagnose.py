@@ -6,31 +6,28 @@ alpha; the theory's own estimates use other noise.
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from torch import Tensor
 
 from shieldwall.console import progress_bar
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.recipes import Certification
+from shieldwall.recipes import Recipe
 from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import QUIET, TrainedRun, noise_of
-from shieldwall.smoothing.plan import Plan
-from shieldwall.theory.diagnosis import AtInput, Diagnosis, diagnose_input
+from shieldwall.theory.diagnosis import Diagnosis, diagnose_input
 from shieldwall.theory.transferability import attack_transfer
 
 DEFAULT_INPUTS = 100
 """Spread evenly over the test inputs."""
 DEFAULT_MAX_N = 10_000
-"""Samples of a certificate, if the recipe has more: comparing two votes on the same noise takes no more."""
+"""Samples of a certificate, if the recipe has more: enough to compare two votes on the same noise."""
 
 
 def diagnose_run(
@@ -56,87 +53,53 @@ def diagnose_run(
         n: noise samples of a certificate; by default the recipe's, at most 10,000.
         every, limit: which test inputs; by default about a hundred, spread evenly.
     """
-    opened = _open(path, r, draws, n, seed, data_dir, device)
-    wanted = _wanted_inputs(opened, every, limit)
-    epsilon = 2 * opened.noise.sigma if attack is None else attack
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise UserError(f"the length of attacks must be a positive number; given: {epsilon}")
-    trained = opened.trained
-    images = torch.stack([opened.image(index) for index in wanted])
-    labels = trained.dataset.test.labels[wanted].to(trained.device)
-    with trained.folder.lock():
-        inputs = list(_diagnose_inputs(opened, wanted, console))
-        targets = [*trained.members, WeightedEnsemble(trained.members), MaxMarginEnsemble(trained.members)]
-        transfer = attack_transfer(trained.members, images, labels, epsilon=epsilon, targets=targets)
-        trained.folder.note_environment("diagnose", environment.describe(trained.device))
-    settings = {"draws": draws, **opened.plan.settings()}
-    return Diagnosis(inputs, opened.r, opened.noise.sigma, epsilon, transfer, settings)
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """A trained run and how it is to be diagnosed."""
-
-    trained: TrainedRun
-    noise: Gaussian
-    r: float
-    draws: int
-    plan: Plan
-
-    def image(self, index: int) -> Tensor:
-        return self.trained.image(self.noise, index).to(self.trained.device)
-
-
-def _open(
-    path: Path | str,
-    r: float | None,
-    draws: int,
-    n: int | None,
-    seed: int | None,
-    data_dir: Path | None,
-    device: str | None,
-) -> _Opened:
     run = RunFolder(path)
-    recipe = run.recipe
-    if recipe.members < 2:
-        raise UserError(f"the theory is of two members or more; {run.path} has {recipe.members}")
-    noise = noise_of(recipe)
-    if not isinstance(noise, Gaussian):
-        raise UserError(f"the theory is of Gaussian noise; {run.path} was trained with {recipe.noise} noise")
-    radius = noise.sigma if r is None else r
-    if not (math.isfinite(radius) and radius > 0):
-        raise UserError(f"the radius must be a positive number; given: {radius}")
+    recipe, noise = run.recipe, _gaussian_noise(run.recipe, run.path)
+    r = noise.sigma if r is None else r
+    attack = 2 * noise.sigma if attack is None else attack
+    for name, value in (("the radius", r), ("the length of attacks", attack)):
+        if not (math.isfinite(value) and value > 0):
+            raise UserError(f"{name} must be a positive number; given: {value}")
     certification = replace(
         recipe.certification, n=min(recipe.certification.n, DEFAULT_MAX_N) if n is None else n,
         bound="one-sided", radii=(), norm=None, precision="float32", exact_noise=False,
     )  # fmt: skip
     trained = TrainedRun.open(run, data_dir=data_dir, device=device)
-    return _Opened(trained, noise, radius, draws, trained.plan(certification, seed))
+    plan, test = trained.plan(certification, seed), trained.dataset.test
+    spread = 1 if limit is not None else math.ceil(len(test) / DEFAULT_INPUTS)
+    chosen = replace(certification, every=spread if every is None else every, limit=limit)
+    indices = range(0, len(test), chosen.every)[: chosen.limit]
+    images = {index: trained.image(noise, index).to(trained.device) for index in indices}
+
+    inputs = []
+    votes = trained.votes(default_vote_names(recipe.members))
+    with run.lock():
+        began = time.perf_counter()
+        all_counts = trained.sampler(plan, votes).counts(images.items())
+        with progress_bar(console, f"diagnosing at {len(images)} inputs", len(images)) as show:
+            for done, counts in enumerate(all_counts, start=1):
+                index, certificates = counts.index, plan.certificates(counts, votes)
+                at_input = diagnose_input(
+                    trained.members, images[index], int(test.labels[index]), noise,
+                    r=r, draws=draws, seed=plan.seed, index=index,
+                    predicted={vote: int(made.labels[0]) for vote, made in certificates.items()},
+                    radii={vote: float(made.radii[0]) for vote, made in certificates.items()},
+                )  # fmt: skip
+                inputs.append(at_input)
+                show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")
+        transfer = attack_transfer(
+            trained.members, torch.stack(list(images.values())), test.labels[indices].to(trained.device),
+            epsilon=attack,
+            targets=[*trained.members, WeightedEnsemble(trained.members), MaxMarginEnsemble(trained.members)],
+        )  # fmt: skip
+        run.note_environment("diagnose", environment.describe(trained.device))
+    return Diagnosis(inputs, r, noise.sigma, attack, transfer, {"draws": draws, **plan.settings()})
 
 
-def _wanted_inputs(opened: _Opened, every: int | None, limit: int | None) -> list[int]:
-    available = len(opened.trained.dataset.test)
-    spread = 1 if limit is not None else math.ceil(available / DEFAULT_INPUTS)
-    certification: Certification = replace(
-        opened.trained.recipe.certification, every=spread if every is None else every, limit=limit
-    )
-    return list(range(0, available, certification.every)[: certification.limit])
-
-
-def _diagnose_inputs(opened: _Opened, wanted: Sequence[int], console: Console) -> Iterator[AtInput]:
-    trained = opened.trained
-    votes = trained.votes(default_vote_names(len(trained.members)))
-    sampler = trained.sampler(opened.plan, votes)
-    began = time.perf_counter()
-    all_counts = sampler.counts((index, opened.image(index)) for index in wanted)
-    with progress_bar(console, f"diagnosing at {len(wanted)} inputs", len(wanted)) as show:
-        for done, counts in enumerate(all_counts, start=1):
-            certificates = opened.plan.certificates(counts, votes)
-            yield diagnose_input(
-                trained.members, opened.image(counts.index),
-                int(trained.dataset.test.labels[counts.index]), opened.noise,
-                r=opened.r, draws=opened.draws, seed=opened.plan.seed, index=counts.index,
-                predicted={vote: int(made.labels[0]) for vote, made in certificates.items()},
-                radii={vote: float(made.radii[0]) for vote, made in certificates.items()},
-            )  # fmt: skip
-            show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")
+def _gaussian_noise(recipe: Recipe, path: Path) -> Gaussian:
+    if recipe.members < 2:
+        raise UserError(f"the theory is of two members or more; {path} has {recipe.members}")
+    noise = noise_of(recipe)
+    if not isinstance(noise, Gaussian):
+        raise UserError(f"the theory is of Gaussian noise; {path} was trained with {recipe.noise} noise")
+    return noise

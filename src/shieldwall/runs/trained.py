@@ -68,7 +68,7 @@ class TrainedRun:
     ) -> Sampler:
         return Sampler.of_plan(
             self.members, votes, plan, shape=self.dataset.shape, device=self.device,
-            batch_size=batch_size, compile=compile,
+            batch_size=batch_size, compile=compile, example=self.image(plan.noise, 0),
         )  # fmt: skip
 
     def image(self, noise: Noise, index: int) -> Tensor:

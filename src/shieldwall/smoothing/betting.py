@@ -1,16 +1,16 @@
-"""A confidence sequence for a probability, valid at all numbers of draws at once, by betting.
+"""A confidence sequence for a probability, valid at all numbers of samples at once, by betting.
 
     W(p0) = E_u [ ((1 - u) / p0 + u)^S u^F ],  u ~ b u^(b - 1) on (0, 1]
 
-is what a stake of 1 has become after S successes and F failures when, at every draw, the fraction
-1 - u is bet on success at the odds 1 / p0, fair if p = p0. Four lines prove the bounds below:
+is the value of a stake of 1 after S successes and F failures when, at every sample, the fraction 1 - u is
+bet on success at the odds 1 / p0, which are fair if p = p0. Proof of the bound below:
 
-1. If p <= p0, one draw multiplies the wealth of each u by u + (1 - u) p / p0 <= 1 on average, whatever
+1. If p <= p0, one sample multiplies the wealth of each u by u + (1 - u) p / p0 <= 1 on average, whatever
    came before. So W is a nonnegative supermartingale that starts at 1, for each u and for the mixture.
-2. By Ville's inequality, P(W >= 1 / alpha after any number of draws) <= alpha.
+2. By Ville's inequality, P(W >= 1 / alpha after any number of samples) <= alpha.
 3. W falls as p0 grows: a success multiplies by less, a failure by the same. So where
    L = sup {p0: W(p0) >= 1 / alpha} exceeds p, W(p) >= 1 / alpha.
-4. Hence P(L > p after any number of draws) <= alpha: look as often as you like, stop when you like.
+4. Hence P(L > p after any number of samples) <= alpha. So you may stop at any time, for any reason.
 
 With v = u (1 - p0), W is an incomplete beta function:
 
@@ -85,18 +85,10 @@ def sequence_lower(
     return np.where(k > 0, np.exp(y), 0.0)
 
 
-def sequence_upper(
-    successes: ArrayLike, trials: ArrayLike, alpha: float, b: float = MIXTURE
-) -> NDArray[np.float64]:
-    """One minus the lower sequence of the failures: P(it is below p after any number of trials) <= alpha."""
-    failures = np.asarray(trials, dtype=np.float64) - np.asarray(successes, dtype=np.float64)
-    return 1.0 - sequence_lower(failures, trials, alpha, b)
-
-
 def _guess(
     s: NDArray[np.float64], n: NDArray[np.float64], target: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Wilson's bound with as many standard deviations as the sequence keeps away, about: a start only."""
+    """Wilson's bound with about as many standard deviations as the sequence needs, as a start."""
     z2 = 2.0 * target + np.log1p(n)
     spread = np.sqrt(z2 * (s * (n - s) / n + 0.25 * z2))
     return np.asarray(np.maximum((s + 0.5 * z2 - spread) / (n + z2), np.finfo(np.float64).tiny))

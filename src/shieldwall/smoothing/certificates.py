@@ -33,12 +33,12 @@ class Counts:
 
 
 def validate_counts(name: str, counts: "ArrayLike | Tensor") -> Ints:
-    """The counts as int64; fractions and negative numbers are refused."""
+    """The counts as int64; fractions and negative numbers are refused. Read-only ones are not copied."""
     from_device = getattr(counts, "cpu", None)  # of a tensor
-    array = np.array(counts if from_device is None else from_device().numpy())
+    array = np.asarray(counts if from_device is None else from_device().numpy())
     if not np.issubdtype(array.dtype, np.integer):
         raise UserError(f"{name} must be whole numbers, such as int64; given: {array.dtype}")
-    array = array.astype(np.int64)
+    array = array.astype(np.int64, copy=array.flags.writeable)
     if (array < 0).any():
         raise UserError(f"{name} must not be negative; given: {int(array.min())}")
     return array

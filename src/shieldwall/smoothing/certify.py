@@ -8,7 +8,7 @@ every point closer to the input than the radius; or the certificate abstains.
 import math
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from shieldwall.errors import UserError, check_int
 from shieldwall.models.members import as_member_list, infer_device
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise, check_noise
 from shieldwall.recipes.recipe import Certification
-from shieldwall.results.certificates import Certificates
+from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
@@ -53,6 +53,9 @@ def certify(
     value_range: tuple[float, float] | None = (0.0, 1.0),
 ) -> Certificates:
     """Certify any classifier from images (B, ...) to scores (B, K) at the inputs x (M, ...).
+
+    Modules that the classifier uses are in evaluation mode meanwhile. A classifier that is no function of the
+    image, such as one with random crops, is refused.
 
     Args:
         noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of pixels.
@@ -144,17 +147,15 @@ def _certify(
 ) -> dict[str, Certificates]:
     """The certificates of each vote, or of the single classifier."""
     check_inputs(x, noise, value_range)
-    inputs = list(_with_indices(x, indices))
     plan = Plan(noise, math.prod(x.shape[1:]), certification, seed)
     device = infer_device(classifiers, x, options.pop("device"))
-    sampler = Sampler.of_plan(classifiers, votes, plan, shape=x.shape[1:], device=device, **options)
+    sampler = Sampler.of_plan(
+        classifiers, votes, plan, shape=x.shape[1:], device=device, example=x[0], **options
+    )
     named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
-    by_input = [plan.certificates(counts, named) for counts in sampler.counts(inputs)]
-    where = np.array([index for index, _ in inputs])
-    return {
-        name: replace(Certificates.concat([by_vote[name] for by_vote in by_input]), indices=where)
-        for name in named.reported
-    }
+    where, selection, estimation = _counts(sampler, x, indices)
+    by_vote = plan.certificates_of(selection, estimation, named)
+    return {name: replace(certificates, indices=where) for name, certificates in by_vote.items()}
 
 
 @dataclass(frozen=True)
@@ -200,9 +201,9 @@ def predict(
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
         device=infer_device([classifier], x, device), batch_size=batch_size, precision=precision,
+        example=x[0],
     )  # fmt: skip
-    by_input = sampler.counts(list(_with_indices(x, indices)))
-    estimation = np.concatenate([counts.estimation for counts in by_input])
+    estimation = _counts(sampler, x, indices)[2][:, 0]
     top = np.sort(estimation, axis=-1)[:, ::-1]
     p_values = binomial.two_sided_sign_test(top[:, 0], top[:, 1])
     return Predictions(np.where(p_values <= alpha, estimation.argmax(-1), ABSTAIN), p_values, estimation)
@@ -247,9 +248,20 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
     noise.validate(x)
 
 
-def _with_indices(x: Tensor, indices: Sequence[int] | None) -> Iterator[tuple[int, Tensor]]:
-    """Each input with its index, by default its place in x."""
-    indices = range(len(x)) if indices is None else indices
-    if len(indices) != len(x):
-        raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(indices)}")
-    return zip(map(int, indices), x, strict=True)
+def _counts(sampler: Sampler, x: Tensor, indices: Sequence[int] | None) -> tuple[Ints, Ints, Ints]:
+    """The indices (M,), by default 0 to M - 1, and the counts that choose and that bound, (M, V, K) each.
+
+    The arrays are read-only, so that certificates of many votes can share them.
+    """
+    where = np.array(range(len(x)) if indices is None else [int(index) for index in indices])
+    if len(where) != len(x):
+        raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(where)}")
+    inputs = ((int(where[k]), x[k]) for k in range(len(x)))
+    selection = estimation = np.empty(0, np.int64)
+    for k, counts in enumerate(sampler.counts(inputs)):
+        if not k:
+            selection, estimation = np.empty((2, len(x), *counts.selection.shape), np.int64)
+        selection[k], estimation[k] = counts.selection, counts.estimation
+    selection.setflags(write=False)
+    estimation.setflags(write=False)
+    return where, selection, estimation

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.ensembles.votes import Vote
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.models.members import check_model, inference, is_channels_last, to_device
+from shieldwall.models.members import check_model, evaluating, is_channels_last, modules_of, to_device
 
 Classifier = Callable[[Tensor], Tensor]
 
@@ -55,7 +55,8 @@ class Labeler:
         if compile and device.type == "cpu":
             modules = [_channels_last(module) for module in modules]
         self.modules = modules
-        """The classifiers that are called; modules among them are kept in evaluation mode."""
+        """The classifiers that are called; the modules that they use are kept in evaluation mode."""
+        self._parts = modules_of(modules)
         self.precision = precision
         self.device = device
         self.dtype = DTYPES[precision]
@@ -68,7 +69,7 @@ class Labeler:
         return torch.channels_last if channels_last else torch.contiguous_format
 
     def __call__(self, noisy: Tensor) -> tuple[Tensor, int]:
-        with inference(self.modules), _arithmetic(self.precision):
+        with self._evaluation():
             if self._votes is None:
                 scores = self._run[0](noisy)
                 _check_scores(scores, len(noisy))
@@ -79,7 +80,17 @@ class Labeler:
                 is_nan = scores.isnan().any(-1).any(0)
                 labels = torch.stack([vote(scores) for vote in self._votes])
             num_classes = scores.shape[-1]
-            return labels.masked_fill(is_nan, num_classes), num_classes
+            return labels.masked_fill(is_nan, num_classes).to(self.device), num_classes
+
+    def plain_scores(self, noisy: Tensor) -> list[Tensor]:
+        """Each classifier's scores (B, K), not compiled and not checked."""
+        with self._evaluation():
+            return [module(noisy) for module in self.modules]
+
+    @contextmanager
+    def _evaluation(self) -> Iterator[None]:
+        with evaluating(self._parts), torch.inference_mode(), _arithmetic(self.precision):
+            yield
 
 
 def _in_precision(classifier: Classifier, precision: str) -> Classifier:

@@ -8,7 +8,7 @@ from shieldwall.ensembles.votes import VoteSet
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates
-from shieldwall.smoothing.certificates import Counts, certificates_from_counts
+from shieldwall.smoothing.certificates import Counts, Ints, certificates_from_counts
 from shieldwall.smoothing.count_bounds import OneSided, TwoSided
 from shieldwall.smoothing.eas import eas_from_counts
 from shieldwall.smoothing.radius import Ball
@@ -50,14 +50,24 @@ class Plan:
 
     def certificates(self, counts: Counts, votes: VoteSet) -> dict[str, Certificates]:
         """The certificate of each vote that is reported, at one input."""
+        return self.certificates_of(counts.selection[None], counts.estimation[None], votes)
+
+    def certificates_of(self, selection: Ints, estimation: Ints, votes: VoteSet) -> dict[str, Certificates]:
+        """The same at M inputs, from their counts (M, V, K) that choose and that bound."""
         how: dict[str, Any] = {
             "noise": self.noise, "alpha": self.certification.alpha, "bound": self.stopping.bound,
             "norm": self.ball.norm, "size": self.size, "precision": self.certification.precision,
             "seed": self.seed,
         }  # fmt: skip
-        every_row = certificates_from_counts(counts.selection, counts.estimation, **how)
-        by_vote = {vote.name: every_row[k : k + 1] for k, vote in enumerate(votes.counted)}
+        kinds = selection.shape[-1]
+        every_row = certificates_from_counts(
+            selection.reshape(-1, kinds), estimation.reshape(-1, kinds), **how
+        )
+        num_votes = len(votes.counted)
+        by_vote = {vote.name: every_row[k::num_votes] for k, vote in enumerate(votes.counted)}
         if EAS in votes.reported:
-            rows = votes.member_rows
-            by_vote[EAS] = eas_from_counts(counts.selection[None, rows], counts.estimation[None, rows], **how)
+            members = votes.member_rows
+            in_order = members == list(range(len(members)))
+            rows = slice(len(members)) if in_order else members  # a slice is no copy
+            by_vote[EAS] = eas_from_counts(selection[:, rows], estimation[:, rows], **how)
         return {name: by_vote[name] for name in votes.reported}

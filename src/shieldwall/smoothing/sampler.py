@@ -32,6 +32,7 @@ from shieldwall.smoothing.inference import (
     largest_fitting_batch,
 )
 from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.probe import check_is_function
 from shieldwall.smoothing.stopping import Stopping
 
 MOST_WAITING = 1_024
@@ -60,7 +61,9 @@ class Sampler:
         batch_size: int | None = None,
         precision: str = "float32",
         compile: bool = False,
+        example: Tensor | None = None,
     ) -> None:
+        """With an example of the inputs the classifiers are tried at it first (`smoothing.probe`)."""
         if batch_size is not None:
             check_int("batch_size", batch_size)
             if batch_size < 1:
@@ -70,6 +73,8 @@ class Sampler:
         self.labeler = Labeler(classifiers, votes, device, precision, compile)
         self.batch_size = self._default_batch_size() if batch_size is None else batch_size
         """The size of the first batch; it halves when memory runs out."""
+        if example is not None:
+            check_is_function(self.labeler, noise, example, seed, self.batch_size)
         if compile:
             self._warm_up()
 
@@ -84,11 +89,12 @@ class Sampler:
         device: torch.device,
         batch_size: int | None = None,
         compile: bool = False,
+        example: Tensor | None = None,
     ) -> "Sampler":
         return cls(
             members, None if votes is None else votes.counted, plan.noise, plan.certification.n0,
             plan.stopping, seed=plan.seed, shape=shape, device=device, batch_size=batch_size,
-            precision=plan.certification.precision, compile=compile,
+            precision=plan.certification.precision, compile=compile, example=example,
         )  # fmt: skip
 
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:

@@ -8,15 +8,14 @@
 | module | what it has |
 | --- | --- |
 | conditions | sufficient and necessary conditions of WE, MME and single members, their radii, ERI |
-| smoothness | how smooth Gaussian noise makes a confidence, and how smooth one is |
+| smoothness | how smooth Gaussian noise makes a confidence |
 | comparison | an ensemble of two against each alone; optimal weights; more members |
 | statistical, uniform | how often a vote is right under noise, bounded; WE against MME |
 | simulate | the paper's numerical experiments |
 | strategies | smoothing before or after an ensemble of two |
 | first_order | margins and gradients of real members, with and without soft smoothing, with error bars |
-| indicators | each vote at an input: its ERI and the radii that follow |
 | transferability | lambda_1, lambda_2 and X of real members; ROC curves (fig:roc); attacks that transfer |
-| diagnosis | all of these at the inputs of a run |
+| diagnosis | all of these at the inputs of a run; the ERI of each vote and the radii that follow |
 
 `docs/equations.md` maps every label of the paper to its function.
 """

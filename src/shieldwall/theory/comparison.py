@@ -8,15 +8,16 @@
     C_MME = min_{y,y'} 2 f_1^{y0/y} f_2^{y0/y'} / (f_1^{y0/y} + f_2^{y0/y'})^2
     provided that    beta r^2 max(K, 1)^2 <= Delta f_i^{y0/y} for both members and every y
 
-Then the ensemble is R-robust. The second term of the maximum is not printed, and is needed: take two linear
-members of equal margin m, one with slope g and the other with slope g / 10 the opposite way. Both are
-m/g-robust, cos(theta) = -1 makes the first term 0 and the printed R infinite; but the sum 2m of the margins
-falls by 0.9 g per unit and is gone at 2.2 m/g. The proof puts the steepest gradients that the members may
-have in the place of theirs, which need not bound the norm of the sum if cos(theta) < 0. That norm is convex
-in the two lengths, so for any theta it is largest with both members steepest, or with one steepest and the
-other flat. The latter gives the larger member's share of the margin sum, s = (1 + sqrt(1 - 2C)) / 2 since
-C = 2 s (1 - s), and it decides only where cos(theta) < -(1 - s) / (2 s). So K <= 2: the corollary at most
-doubles a radius.
+Then the ensemble is R-robust. The paper does not print the second term of the maximum, but it is needed.
+Counterexample: two linear members have the margin m and opposite gradients of lengths g and g / 10. Both are
+m/g-robust. With cos(theta) = -1 the first term is 0 and the printed R is infinite, but the sum 2m of the
+margins falls by 0.9 g per unit and reaches 0 at 2.2 m/g.
+
+The proof replaces the members' gradients by the steepest ones that they may have. For cos(theta) < 0 this
+need not bound the norm of the sum. The norm is convex in the two lengths. So it is largest with both members
+steepest, or with one steepest and the other flat. The second case gives the larger member's share of the
+margin sum, s = (1 + sqrt(1 - 2C)) / 2 (C = 2 s (1 - s)); it decides if cos(theta) < -(1 - s) / (2 s). As
+s >= 1/2, K <= 2: the corollary at most doubles a radius.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.theory.conditions import checked_margins, normalized_weights, weighted_conditions
+from shieldwall.theory.conditions import checked, checked_margins, normalized_weights, weighted_conditions
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -38,19 +39,19 @@ class Comparison:
     """What the corollary says of an ensemble of two members at inputs (...), each field (...)."""
 
     radius: Floats
-    """R; 0 where the provisos fail for every Delta, and nothing is said."""
+    """R; 0 where no Delta below 1 satisfies the proviso."""
     gain: Floats
     """K = R / r."""
     evenness: Floats
     """C, in (0, 1/2]; NaN where a margin or a weight is not positive."""
     cosine: Floats
-    """cos(theta), the largest over the classes or pairs of them, one with a gradient of 0 counting -1."""
+    """cos(theta), the largest one over the classes or pairs of classes; -1 where a gradient is 0."""
     delta: Floats
-    """The least Delta that satisfies the proviso on beta, hence the best; NaN where none below 1 does."""
+    """The least Delta that satisfies the proviso, which gives the largest R; NaN where none below 1 does."""
 
     @property
     def cosine_needed(self) -> Floats:
-        """What cos(theta) must be below for R > r: 1 - 4 Delta / (C (1 + Delta)^2)."""
+        """What cos(theta) must be below for R > r."""
         return cosine_needed(self.evenness, self.delta)
 
     @property
@@ -68,33 +69,32 @@ def compare_weighted(
         margins: (2, ..., C), f_i^{y0/y}(x0) for the C classes other than y0.
         gradients: (2, ..., C, d), theirs.
         r: a radius within which both members are robust, one number or (...).
-        beta: their smoothness.
+        beta: the smoothness of both members.
     """
-    m, g = _pair(margins, gradients)
+    m, g = checked(_pair_margins(margins), gradients)
     cosine = _cosines(g[0], g[1]).max(-1)
     return _compare(m, evenness_weighted(m, weights), cosine, r, beta)
 
 
 def compare_max_margin(margins: ArrayLike, gradients: ArrayLike, *, r: ArrayLike, beta: float) -> Comparison:
     """The corollary for MME of two members; the arguments are those of `compare_weighted`."""
-    m, g = _pair(margins, gradients)
+    m, g = checked(_pair_margins(margins), gradients)
     by_class = [_cosines(g[0][..., y, None, :], g[1]).max(-1) for y in range(m.shape[-1])]
     return _compare(m, evenness_max_margin(m), np.max(by_class, axis=0), r, beta)
 
 
 def evenness_weighted(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
-    """C_WE from margins (2, ..., C), (...); 1/2 if the members share every margin sum equally."""
-    m = _pair_margins(margins)
-    w = normalized_weights(weights, 2)
+    """C_WE from margins (2, ..., C), (...); 1/2 if both members have the same part of every margin sum."""
+    m, w = _pair_margins(margins), normalized_weights(weights, 2)
     return _evenness(w[0] * m[0], w[1] * m[1])
 
 
 def evenness_max_margin(margins: ArrayLike) -> Floats:
     """C_MME from margins (2, ..., C), (...)."""
     m = _pair_margins(margins)
-    pairs = np.broadcast_arrays(m[0][..., :, None], m[1][..., None, :])
-    flat = (*m.shape[1:-1], -1)
-    return _evenness(pairs[0].reshape(flat), pairs[1].reshape(flat))
+    first, second = np.broadcast_arrays(m[0][..., :, None], m[1][..., None, :])
+    pairs = (*m.shape[1:-1], -1)
+    return _evenness(first.reshape(pairs), second.reshape(pairs))
 
 
 def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Floats:
@@ -108,7 +108,7 @@ def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Flo
 def cosine_needed(evenness: ArrayLike, delta: ArrayLike) -> Floats:
     """1 - 4 Delta / (C (1 + Delta)^2): R > r only if cos(theta) is below it.
 
-    And if, as long as (1 - Delta) / (1 + Delta) exceeds (1 + sqrt(1 - 2C)) / 2, the larger member's share.
+    This is also enough, if (1 - Delta) / (1 + Delta) > (1 + sqrt(1 - 2C)) / 2.
     """
     c, d = np.asarray(evenness, dtype=np.float64), np.asarray(delta, dtype=np.float64)
     return np.asarray(1.0 - 4.0 * d / (c * (1.0 + d) ** 2))
@@ -117,9 +117,10 @@ def cosine_needed(evenness: ArrayLike, delta: ArrayLike) -> Floats:
 def optimal_weights(margins: ArrayLike) -> Floats:
     """The weights (..., 2), adding up to 1, with the largest C_WE for margins (2, ..., C), all positive.
 
-    C of class y falls as |log(w_1 / w_2) + log q_y| grows, q_y = f_1^{y0/y} / f_2^{y0/y}. So the best
-    w_1 / w_2 is 1 / sqrt(max_y q_y min_y q_y), which puts the extreme classes equally far from 0. With one
-    other class this is the paper's (f_2, f_1), which makes C_WE = 1/2; more classes need no search either.
+        w_1 / w_2 = 1 / sqrt(max_y q_y min_y q_y),    q_y = f_1^{y0/y} / f_2^{y0/y}
+
+    The term of class y in C_WE falls as |log(w_1 / w_2) + log q_y| grows; this ratio puts the two extreme
+    classes equally far from 0. With one other class it is the paper's (f_2, f_1), and C_WE = 1/2.
     """
     m = _pair_margins(margins)
     if not (m > 0).all():
@@ -135,10 +136,10 @@ def radius_by_size(
 ) -> Floats:
     """WE's certified radius with the first 1, 2, ..., N members, (N, ...).
 
-    prop:larger-n-better-robustness: if WE of some members and WE of others are both r-robust by the
-    sufficient condition, and for every class their weighted gradients are neither 0 nor parallel, then WE of
-    all of them, with the same weights, is r'-robust for some r' > r. So the sequence may fall, but each
-    radius is above the lesser of the one before it and that of the member that joined.
+    prop:larger-n-better-robustness: let WE of some members and WE of others be r-robust by the sufficient
+    condition, with weighted gradients that are neither 0 nor parallel for any class. Then WE of all of them,
+    with the same weights, is r'-robust for some r' > r. So each radius is above the smaller one of the radius
+    before it and the radius of the added member alone. The sequence may still fall.
     """
     m, g = np.asarray(margins, dtype=np.float64), np.asarray(gradients, dtype=np.float64)
     w = np.ones(len(m)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -187,10 +188,3 @@ def _pair_margins(margins: ArrayLike) -> Floats:
             f"margins of two members are (2, ..., C), classes other than y0 last; given: {m.shape}"
         )
     return m
-
-
-def _pair(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
-    m, g = _pair_margins(margins), np.asarray(gradients, dtype=np.float64)
-    if g.shape[:-1] != m.shape or not np.isfinite(g).all():
-        raise UserError(f"gradients are finite and of shape {(*m.shape, 'd')}; given: {g.shape}")
-    return m, g

@@ -2,25 +2,25 @@
 
     f_i^{y0/y}(x) = f_i(x)_{y0} - f_i(x)_y,    every f_i(x)_y beta-smooth (def:beta-smooth)
 
-    m = sum_j w_j f_j^{y0/y}(x0) / ||w||_1,    a = ||sum_j w_j grad f_j^{y0/y}(x0)||_2 / ||w||_1
+Each theorem gives a vote a margin m and a slope a (a gradient's norm) at x0, against each of its rivals. The
+least value of the margin within s of x0 lies between m - a s - beta s^2 and m - a s + beta s^2. So, if the
+vote returns y0 at x0:
 
-    m - a s - beta s^2  <=  least mean margin within s of x0  <=  m - a s + beta s^2
+    sufficient: a <= m/r - beta r against every rival  =>  r-robust  =>  necessary: a <= m/r + beta r
+    ERI (eq:I): I = a - m/r, so sufficient is max I <= -beta r, and necessary is max I <= beta r
 
-    sufficient: a <= m/r - beta r for every y    =>  r-robust  =>    necessary: a <= m/r + beta r for every y
-    ERI: I = a - m/r (eq:I), so sufficient is max_y I <= -beta r and necessary max_y I <= beta r
+Solved for r, the vote is robust within the first of these radii, and not robust beyond the second:
 
-m and a are those of WE. A single member has its own; MME of two members has (f_1^{y0/y1} + f_2^{y0/y2}) / 2
-for every pair (y1, y2), and the same beta. Solved for r, the conditions bound the radius within which the
-vote holds, from below and from above:
+    2m / (a + sqrt(a^2 + 4 beta m))    and    2m / (a + sqrt(a^2 - 4 beta m)), infinite if a^2 <= 4 beta m
 
-    2m / (a + sqrt(a^2 + 4 beta m))    and    2m / (a + sqrt(a^2 - 4 beta m)), no bound if a^2 <= 4 beta m
-
-Shapes, throughout: margins (N, ..., C) and gradients (N, ..., C, d), N members first, then any axes of
-inputs, then the C classes other than y0, in the same order for all members. Soft-smoothed margins, those of
-E f(x0 + noise), and their gradients give eq:Itilde and the conditions of the soft-smoothed ensemble.
+Shapes: margins (N, ..., C) and gradients (N, ..., C, d): N members first, then any axes of inputs, then the C
+classes other than y0, in the same order for all members. With the margins and gradients of soft-smoothed
+members E f_i(x0 + noise), the same functions give eq:Itilde and the conditions of the soft-smoothed ensemble.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Conditions:
-    """m, a and beta of a vote; the last axis of m and a counts rivals: classes, or pairs of them for MME."""
+    """m, a and beta of a vote. The rivals are classes; for MME, pairs of classes."""
 
     margin: Floats
     """m, (..., rivals)."""
@@ -42,12 +42,16 @@ class Conditions:
     """a, (..., rivals)."""
     beta: float
 
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.beta) and self.beta >= 0):
+            raise UserError(f"the smoothness beta must be finite and not negative; given: {self.beta}")
+
     def eri(self, r: ArrayLike) -> Floats:
-        """a - m/r for every rival, (..., rivals); the largest one counts. r is one number or (...)."""
+        """I = a - m/r for every rival, (..., rivals); the largest one decides. r is one number or (...)."""
         return self.slope - self.margin / _radii(r)
 
     def sufficient(self, r: ArrayLike) -> Bools:
-        """Whether the vote is sure to be r-robust: a <= m/r - beta r and m > 0 for every rival, (...)."""
+        """Whether the vote is certainly r-robust: a <= m/r - beta r and m > 0 for every rival, (...)."""
         radius = _radii(r)
         holds = (self.margin > 0) & (self.margin >= radius * (self.slope + self.beta * radius))
         return np.asarray(holds.all(-1))
@@ -55,25 +59,23 @@ class Conditions:
     def necessary(self, r: ArrayLike) -> Bools:
         """Whether the vote may be r-robust: a <= m/s + beta s for every rival and every s <= r, (...).
 
-        The paper asks it of s = r alone; but what is r-robust is s-robust, and at a large r the condition
-        forgets what a smaller one refuted.
+        The paper asks this of s = r alone. But a vote that is r-robust is also s-robust, and at a large r the
+        inequality can hold again after a smaller s refuted it.
         """
         return np.asarray(self.possible_radius() >= _radii(r)[..., 0])
 
     def certified_radius(self) -> Floats:
         """The largest r that is `sufficient`, 0 if none is, (...)."""
         m, a = np.maximum(self.margin, 0.0), self.slope
-        radii = _ratio(2.0 * m, a + np.hypot(a, 2.0 * np.sqrt(self.beta * m)), where=m > 0)
-        return np.asarray(radii.min(-1))
+        return np.asarray(_ratio(2.0 * m, a + np.hypot(a, 2.0 * np.sqrt(self.beta * m))).min(-1))
 
     def possible_radius(self) -> Floats:
         """The largest r that is `necessary`, infinite if all are; beyond it the vote does change, (...)."""
         m, a = np.maximum(self.margin, 0.0), self.slope
         bend = 2.0 * np.sqrt(self.beta * m)
-        refuted = (a > bend) | (self.margin < 0)
+        is_refuted = (a > bend) | (self.margin < 0)
         root = np.sqrt(np.maximum(a - bend, 0.0)) * np.sqrt(a + bend)
-        radii = np.where(refuted, _ratio(2.0 * m, a + root, where=m > 0), np.inf)
-        return np.asarray(radii.min(-1))
+        return np.asarray(np.where(is_refuted, _ratio(2.0 * m, a + root), np.inf).min(-1))
 
 
 def weighted_conditions(
@@ -81,45 +83,38 @@ def weighted_conditions(
 ) -> Conditions:
     """thm:gradient-based-sufficient-necessary-cond-weight-ensemble: WE of N beta-smooth members.
 
-    If M_WE(x0) = y0, it is r-robust at x0 if for every y != y0
+        m = sum_j w_j f_j^{y0/y}(x0) / ||w||_1,    a = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1
 
-        ||sum_j w_j grad f_j^{y0/y}(x0)|| <= 1/r sum_j w_j f_j^{y0/y}(x0) - beta r sum_j w_j,
-
-    and only if the same holds with + beta r. Equal weights unless given.
+    Equal weights by default. The theorem prints both without the division by ||w||_1, and beta r ||w||_1.
     """
-    m, g = _checked(margins, gradients)
-    mean_margin, mean_gradient = _weighted_mean(m, g, weights)
-    return Conditions(mean_margin, np.linalg.norm(mean_gradient, axis=-1), _checked_beta(beta))
+    m, g = checked(margins, gradients)
+    shares = normalized_weights(weights, len(m))
+    slope = np.linalg.norm(np.tensordot(shares, g, axes=1), axis=-1)
+    return Conditions(np.tensordot(shares, m, axes=1), slope, beta)
 
 
 def max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Conditions:
     """thm:gradient-based-sufficient-necessary-cond-our-ensemble: MME of two beta-smooth members.
 
-    If M_MME(x0) = y0, it is r-robust at x0 if for all y1, y2 != y0
+        m = (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) / 2,
+        a = ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| / 2
 
-        ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| <= 1/r (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) - 2 beta r,
-
-    and only if the same holds with + 2 beta r, provided that within r neither member puts two classes above
-    y0 (`at_most_one_above`). The rivals are the C^2 pairs, y1 varying slowest. For more members, see
-    `max_margin_radius`.
+    The rivals are the C^2 pairs (y1, y2), y1 varying slowest. The necessary condition needs that within r
+    neither member puts two classes above y0 (`at_most_one_above`). More members: `max_margin_radius`.
     """
-    m, g = _checked(margins, gradients)
+    m, g = checked(margins, gradients)
     if len(m) != 2:
         raise UserError(f"these conditions are for MME of 2 members; given: {len(m)}")
-    return _pair_conditions(m, g, 0, 1, _checked_beta(beta))
+    return _pair_conditions(m, g, 0, 1, beta)
 
 
 def single_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Conditions:
     """prop:gradient-based-sufficient-necessary-cond-individual: every member alone, (N, ...) of them.
 
-    If F(x0) = y0, it is r-robust at x0 if for every y != y0
-
-        ||grad f^{y0/y}(x0)|| <= 1/r f^{y0/y}(x0) - beta r,
-
-    and only if the same holds with + beta r.
+    m = f_i^{y0/y}(x0),    a = ||grad f_i^{y0/y}(x0)||
     """
-    m, g = _checked(margins, gradients)
-    return Conditions(m, np.linalg.norm(g, axis=-1), _checked_beta(beta))
+    m, g = checked(margins, gradients)
+    return Conditions(m, np.linalg.norm(g, axis=-1), beta)
 
 
 def smoothed_weighted_conditions(
@@ -127,37 +122,36 @@ def smoothed_weighted_conditions(
 ) -> Conditions:
     """cor:gradient-based-sufficient-necessary-cond-smoothed-weight-ensemble: beta = 2 / sigma^2.
 
-    The margins and gradients are those of the soft-smoothed confidences E f_i(x0 + noise), noise of
-    deviation sigma, and so is the ensemble that is judged: WE of the soft-smoothed members.
+    The margins and gradients are those of the soft-smoothed confidences E f_i(x0 + noise), noise of deviation
+    sigma. The conditions are about WE of the soft-smoothed members.
     """
     return weighted_conditions(margins, gradients, weights, beta=smoothness_bound(sigma))
 
 
 def smoothed_max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, sigma: float) -> Conditions:
-    """cor:gradient-based-sufficient-necessary-cond-smoothed-our-ensemble: beta = 2 / sigma^2.
-
-    As for WE; the proviso of the necessary condition is about the soft-smoothed members.
-    """
+    """cor:gradient-based-sufficient-necessary-cond-smoothed-our-ensemble: beta = 2 / sigma^2, as for WE."""
     return max_margin_conditions(margins, gradients, beta=smoothness_bound(sigma))
 
 
 def max_margin_radius(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Floats:
     """A radius within which MME of any N >= 2 members returns y0: max_i min_{j != i} r_ij, (...).
 
-    r_ij is the certified radius of MME of members i and j. Take the best i. At every point nearer than that
-    the worst margins A_k = min_y f_k^{y0/y} have A_i + A_j > 0 for all j != i, so the least A of all is above
-    minus the largest (if A_i is the least itself, then by any A_j >= A_i), which is what makes MME return y0.
-    For two members this is the certified radius of `max_margin_conditions`; the paper has no more than those.
+    r_ij is the certified radius of MME of members i and j (`max_margin_conditions`). The paper has two
+    members only. Proof: take the best i, and a point nearer than its radius. There the worst margins
+    A_k = min_y f_k^{y0/y} have A_i + A_j > 0 for all j != i. So the least A is above minus the largest A,
+    which makes MME return y0. (If A_i itself is the least, compare it with any other A_j.)
     """
-    m, g = _checked(margins, gradients)
-    if len(m) < 2:
-        raise UserError(f"MME takes at least 2 members; given: {len(m)}")
-    number, beta = len(m), _checked_beta(beta)
-    radii = np.full((number, number, *m.shape[1:-1]), np.inf)
-    for i in range(number):
-        for j in range(i + 1, number):
-            radii[i, j] = radii[j, i] = _pair_conditions(m, g, i, j, beta).certified_radius()
-    return np.asarray(radii.min(1).max(0))
+    m, g = checked(margins, gradients)
+    return best_pair_radius(lambda i, j: _pair_conditions(m, g, i, j, beta).certified_radius(), len(m))
+
+
+def best_pair_radius(pair_radius: Callable[[int, int], Floats], members: int) -> Floats:
+    """max_i min_{j != i} r_ij from a function that gives r_ij for i < j."""
+    if members < 2:
+        raise UserError(f"MME takes at least 2 members; given: {members}")
+    radii = {pair: pair_radius(*pair) for pair in combinations(range(members), 2)}
+    of_member = [np.min([r for pair, r in radii.items() if i in pair], axis=0) for i in range(members)]
+    return np.asarray(np.max(of_member, axis=0))
 
 
 def eri_weighted(margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None, r: ArrayLike) -> Floats:
@@ -165,30 +159,27 @@ def eri_weighted(margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | 
 
         I_y = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1 - 1 / (r ||w||_1) sum_j w_j f_j^{y0/y}(x0)
 
-    Of soft-smoothed margins and gradients it is eq:Itilde. The class with the largest one decides.
+    Of soft-smoothed margins and gradients it is eq:Itilde.
     """
     return weighted_conditions(margins, gradients, weights, beta=0.0).eri(r)
 
 
 def eri_mme(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats:
-    """What stands in MME's conditions where eq:I stands in WE's, for every pair of classes, (..., C, C).
-
-    I = ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| / 2 - (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) / (2 r)
-    """
+    """The same for MME of two members: a - m/r for every pair of classes (y1, y2), (..., C, C)."""
     flat = max_margin_conditions(margins, gradients, beta=0.0).eri(r)
     classes = np.asarray(margins).shape[-1]
     return flat.reshape(*flat.shape[:-1], classes, classes)
 
 
 def eri_single(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats:
-    """eq:I of every member alone: ||grad f_i^{y0/y}(x0)|| - f_i^{y0/y}(x0) / r, (N, ..., C)."""
+    """The same for every member alone: ||grad f_i^{y0/y}(x0)|| - f_i^{y0/y}(x0) / r, (N, ..., C)."""
     return single_conditions(margins, gradients, beta=0.0).eri(r)
 
 
 def weighted_gap(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
     """prop:sufficient-necessary-condition-weighted-ensemble: min_y sum_j w_j f_j^{y0/y}(x) / ||w||_1, (...).
 
-    WE returns y0 at x if this is positive and another class if it is negative; 0 is a tie. So WE is r-robust
+    WE returns y0 at x if it is positive, and another class if it is negative; 0 is a tie. So WE is r-robust
     if it is positive at all points nearer than r, and only if it is nowhere negative there.
     """
     m = checked_margins(margins)
@@ -198,52 +189,38 @@ def weighted_gap(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats
 def max_margin_gap(margins: ArrayLike) -> Floats:
     """thm:sufficient-necessary-condition-maximum-margin-ensemble: max_i A_i + min_i A_i, (...).
 
-    A_i = min_y f_i^{y0/y}(x). MME of any number of members returns y0 at x if this is positive; if no member
-    puts two classes above y0 (`at_most_one_above`), it returns another class where it is negative. 0 is a
-    tie.
+    A_i = min_y f_i^{y0/y}(x). MME of any number of members returns y0 at x if it is positive. It returns
+    another class if it is negative and no member puts two classes above y0 (`at_most_one_above`).
     """
     worst = checked_margins(margins).min(-1)
     return np.asarray(worst.max(0) + worst.min(0))
 
 
 def at_most_one_above(margins: ArrayLike) -> Bools:
-    """Whether y0 is every member's first or second class, the proviso of MME's necessary condition, (...)."""
+    """Whether y0 is every member's first or second class, as MME's necessary condition needs, (...)."""
     return np.asarray(((checked_margins(margins) < 0).sum(-1) <= 1).all(0))
 
 
 def _pair_conditions(margins: Floats, gradients: Floats, i: int, j: int, beta: float) -> Conditions:
     margin = (margins[i][..., :, None] + margins[j][..., None, :]) / 2.0
-    slopes = [
-        np.linalg.norm(gradients[i][..., y, None, :] + gradients[j], axis=-1) / 2.0
-        for y in range(margins.shape[-1])
-    ]
-    slope = np.stack(slopes, axis=-2)
+    classes = range(margins.shape[-1])
+    sums = (gradients[i][..., y, None, :] + gradients[j] for y in classes)
+    slope = np.stack([np.linalg.norm(of_class, axis=-1) / 2.0 for of_class in sums], axis=-2)
     pairs = (*margins.shape[1:-1], -1)
     return Conditions(margin.reshape(pairs), slope.reshape(pairs), beta)
 
 
-def _weighted_mean(margins: Floats, gradients: Floats, weights: ArrayLike | None) -> tuple[Floats, Floats]:
-    shares = normalized_weights(weights, len(margins))
-    return np.tensordot(shares, margins, axes=1), np.tensordot(shares, gradients, axes=1)
-
-
-def _ratio(numerator: Floats, denominator: Floats, where: Bools) -> Floats:
-    """0 outside `where`; infinite for a denominator of 0 in it."""
-    ratios = np.divide(numerator, denominator, out=np.full_like(numerator, np.inf), where=denominator > 0)
-    return np.where(where, ratios, 0.0)
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """0 for a numerator of 0, otherwise infinite for a denominator of 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(numerator > 0, numerator / denominator, 0.0)
 
 
 def _radii(r: ArrayLike) -> Floats:
     radii = np.asarray(r, dtype=np.float64)
     if not (radii > 0).all():
-        raise UserError(f"a radius must be positive; given: {radii.min() if radii.ndim else float(radii)}")
+        raise UserError(f"a radius must be positive; given: {radii.min()}")
     return radii[..., None]
-
-
-def _checked_beta(beta: float) -> float:
-    if not (np.isfinite(beta) and beta >= 0):
-        raise UserError(f"the smoothness beta must be finite and not negative; given: {beta}")
-    return float(beta)
 
 
 def checked_margins(margins: ArrayLike) -> Floats:
@@ -257,21 +234,20 @@ def checked_margins(margins: ArrayLike) -> Floats:
     return m
 
 
-def _checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
+def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
     m, g = checked_margins(margins), np.asarray(gradients, dtype=np.float64)
     if g.shape[:-1] != m.shape:
-        raise UserError(f"gradients are those of the margins, {(*m.shape, 'd')}; given: {g.shape}")
+        raise UserError(f"gradients of these margins have the shape {(*m.shape, 'd')}; given: {g.shape}")
     if not np.isfinite(g).all():
         raise UserError("gradients must be finite")
     return m, g
 
 
 def normalized_weights(weights: ArrayLike | None, members: int) -> Floats:
-    """Weights (N,) that add up to 1, from weights of any scale; equal ones for None."""
+    """w / ||w||_1, (N,); equal weights for None."""
     w = np.ones(members) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != (members,):
         raise UserError(f"{members} members need {members} weights; given: {w.tolist()}")
     if not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
         raise UserError(f"weights must be finite, not negative and not all zero; given: {w.tolist()}")
-    shares: Floats = w / w.sum()
-    return shares
+    return np.asarray(w / w.sum())

@@ -4,21 +4,20 @@
     I~_y = || E grad sum_j w_j f_j^{y0/y}(x0 + eps) || / ||w||_1
            - 1/(r ||w||_1) E sum_j w_j f_j^{y0/y}(x0 + eps)                                        eq:Itilde
 
-`first_order` gives what the functions of `theory.conditions` take: margins and gradients of the members as
-they are, of which `eri_weighted` makes eq:I. Those of soft-smoothed members, x -> E f_j(x + eps), are
-estimated from noise samples in G groups. The mean of noisy gradients is longer than their expectation, much
-longer in many dimensions, so inner products are averaged over pairs of different groups,
+`first_order` has the margins and gradients that `theory.conditions` takes. Those of soft-smoothed members,
+x -> E f_j(x + eps), are estimated from noise samples in G groups. The mean of noisy gradients is longer than
+their expectation, much longer in many dimensions. So inner products are averaged over pairs of different
+groups, which has no bias:
 
     <E g, E h> ~ 1/(G (G - 1)) sum_{a != b} <g_a, h_b>              g_a, h_a: means over group a
 
-which has no bias. Standard errors come from leaving out one group at a time (the jackknife).
+Standard errors come from leaving out one group at a time (the jackknife).
 
 N members, B inputs, K classes, C = K - 1 rivals of the true class, D pixels, G groups.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 import torch
@@ -30,7 +29,7 @@ from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
 from shieldwall.models.members import eval_mode
 from shieldwall.noise.distributions import Noise
-from shieldwall.theory.conditions import Conditions, normalized_weights
+from shieldwall.theory.conditions import Conditions, best_pair_radius, normalized_weights
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -40,7 +39,7 @@ Labels = NDArray[np.int64]
 class FirstOrder:
     """Margins against every rival of the true class, and their gradients.
 
-    Of soft-smoothed members both have one more axis in front, G: their means over groups of noise samples.
+    For soft-smoothed members both have one more axis in front, G: means over groups of noise samples.
     """
 
     rivals: Labels
@@ -62,10 +61,9 @@ class Estimate:
 def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrder:
     """Margins and gradients of the members at inputs x (B, ...) of classes y (B,)."""
     with eval_mode(members):
-        values, rows = zip(
-            *(_jacobian(member, x, torch.zeros_like(x)[None]) for member in members), strict=True
-        )
-    return _against_rivals(y, np.stack(values), np.stack(rows))
+        parts = [_jacobian(member, x, torch.zeros_like(x)[None]) for member in members]
+    values, rows = (np.stack(of_members) for of_members in zip(*parts, strict=True))
+    return _against_rivals(y, values, rows)
 
 
 def smoothed_first_order(
@@ -82,30 +80,26 @@ def smoothed_first_order(
 ) -> FirstOrder:
     """The same for the soft-smoothed members, estimated from noise samples in equal groups.
 
-    The seed and an input's index determine its noise, which all members share; `draws` is rounded down to
+    The seed and an input's index determine its noise, which all members share. `draws` is rounded down to
     a multiple of `groups`. `batch_size` samples are evaluated at a time, at least one of each group.
     """
     if groups < 3 or draws < groups:
         raise UserError(f"draws must make at least 3 groups; given: {draws} draws in {groups} groups")
-    values, rows = zip(
-        *(
-            _group_means(
-                members, image, noise, draws // groups, groups, batch_size,
-                seeds.generator(x.device, seed, "theory", index),
-            )
-            for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True)
-        ),
-        strict=True,
-    )  # fmt: skip
-    return _against_rivals(y, np.stack(values, axis=2), np.stack(rows, axis=2))
+    parts = []
+    for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True):
+        generator = seeds.generator(x.device, seed, "theory", index)
+        samples = noise.sample((draws // groups, groups, *image.shape), generator)
+        parts.append(_group_means(members, image, torch.split(samples, max(1, batch_size // groups))))
+    values, rows = (np.stack(of_inputs, axis=2) for of_inputs in zip(*parts, strict=True))
+    return _against_rivals(y, values, rows)
 
 
 def weighted_estimate(
     margins: Floats, gradients: Floats, weights: ArrayLike | None = None, *, beta: float
 ) -> Conditions:
-    """`conditions.weighted_conditions` from group means (G, N, B, C) and (G, N, B, C, D), without bias.
+    """`conditions.weighted_conditions` from group means (G, N, B, C) and (G, N, B, C, D).
 
-    A single member is the ensemble with all weight on it.
+    For a single member, give it all the weight.
     """
     shares = normalized_weights(weights, margins.shape[1])
     slope = length(np.einsum("j,gjbcd->gbcd", shares, gradients))
@@ -113,7 +107,7 @@ def weighted_estimate(
 
 
 def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Conditions:
-    """`conditions.max_margin_conditions` of two members likewise, (G, 2, B, C) and (G, 2, B, C, D)."""
+    """`conditions.max_margin_conditions` of two members from (G, 2, B, C) and (G, 2, B, C, D)."""
     if margins.shape[1] != 2:
         raise UserError(f"these conditions are for MME of 2 members; given: {margins.shape[1]}")
     mean, (first, second) = margins.mean(0), gradients.swapaxes(0, 1)
@@ -126,27 +120,25 @@ def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> C
 
 
 def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Floats:
-    """`conditions.max_margin_radius` of N >= 2 members likewise, (B,)."""
-    members = range(margins.shape[1])
-    radii = {
-        (i, j): max_margin_estimate(margins[:, [i, j]], gradients[:, [i, j]], beta=beta).certified_radius()
-        for i, j in combinations(members, 2)
-    }
-    worst = [np.min([radii[min(i, j), max(i, j)] for j in members if j != i], axis=0) for i in members]
-    return np.asarray(np.max(worst, axis=0))
+    """`conditions.max_margin_radius` of N >= 2 members from group means, (B,)."""
+
+    def of_pair(i: int, j: int) -> Floats:
+        return max_margin_estimate(margins[:, [i, j]], gradients[:, [i, j]], beta=beta).certified_radius()
+
+    return best_pair_radius(of_pair, margins.shape[1])
 
 
 def smoothed_eri(smoothed: FirstOrder, r: float, weights: ArrayLike | None = None) -> Estimate:
     """eq:Itilde of WE for every input and rival, with standard errors, (B, C); equal weights by default."""
-    return jackknife(
-        lambda margins, gradients: weighted_estimate(margins, gradients, weights, beta=0.0).eri(r),
-        smoothed.margins,
-        smoothed.gradients,
-    )
+
+    def eri(margins: Floats, gradients: Floats) -> Floats:
+        return weighted_estimate(margins, gradients, weights, beta=0.0).eri(r)
+
+    return jackknife(eri, smoothed.margins, smoothed.gradients)
 
 
 def inner(a: Floats, b: Floats) -> Floats:
-    """<E a, E b> from group means (G, ..., D), without bias.  -> (...)"""
+    """<E a, E b> from group means (G, ..., D) by the formula at the head.  -> (...)"""
     groups = len(a)
     of_sums = np.einsum("...d,...d->...", a.sum(0), b.sum(0))
     within = np.einsum("g...d,g...d->...", a, b)
@@ -159,10 +151,7 @@ def length(a: Floats) -> Floats:
 
 
 def cosine(a: Floats, b: Floats) -> Floats:
-    """The cosine of E a and E b from group means (G, ..., D), cut to [-1, 1].  -> (...)
-
-    NaN where one is 0.
-    """
+    """The cosine of E a and E b from group means (G, ..., D), cut to [-1, 1]; NaN where one is 0."""
     return _cosine(inner(a, b), length(a) * length(b))
 
 
@@ -179,24 +168,19 @@ def jackknife(statistic: Callable[..., Floats], *grouped: Floats) -> Estimate:
     return Estimate(statistic(*grouped), np.sqrt((groups - 1) * np.var(left_out, axis=0)))
 
 
-def _group_means(
-    members: Sequence[nn.Module],
-    x: Tensor,
-    noise: Noise,
-    per_group: int,
-    groups: int,
-    batch_size: int,
-    generator: torch.Generator,
-) -> tuple[Floats, Floats]:
-    """Confidences (G, N, K) and gradients (G, N, K, D) at one input: means over each group of samples."""
-    chunks = torch.split(noise.sample((per_group, groups, *x.shape), generator), max(1, batch_size // groups))
-    copies = x.expand(groups, *x.shape)
+def _group_means(members: Sequence[nn.Module], x: Tensor, chunks: Sequence[Tensor]) -> tuple[Floats, Floats]:
+    """Confidences (G, N, K) and gradients (G, N, K, D) at one input x: means over each group of samples.
+
+    The samples (m, G, ...) come in chunks along their first axis.
+    """
+    copies, per_group = x.expand(chunks[0].shape[1:]), sum(map(len, chunks))
     values, rows = [], []
     with eval_mode(members):
         for member in members:
-            sums = [_jacobian(member, copies, chunk) for chunk in chunks]
-            values.append(np.sum([confidence_sum for confidence_sum, _ in sums], axis=0) / per_group)
-            rows.append(np.sum([gradient_sum for _, gradient_sum in sums], axis=0) / per_group)
+            sums = zip(*(_jacobian(member, copies, chunk) for chunk in chunks), strict=True)
+            of_values, of_rows = (np.sum(of_chunks, axis=0) / per_group for of_chunks in sums)
+            values.append(of_values)
+            rows.append(of_rows)
     return np.stack(values, axis=1), np.stack(rows, axis=1)
 
 
@@ -206,10 +190,8 @@ def _jacobian(member: nn.Module, x: Tensor, offsets: Tensor) -> tuple[Floats, Fl
     with torch.enable_grad():
         noisy = (points + offsets).flatten(0, 1)
         summed = confidences([member], noisy)[0].reshape(len(offsets), len(x), -1).sum(0)
-        rows = [
-            torch.autograd.grad(confidence.sum(), points, retain_graph=True)[0]
-            for confidence in summed.unbind(1)
-        ]
+        totals = summed.sum(0)
+        rows = [torch.autograd.grad(total, points, retain_graph=True)[0] for total in totals]
     gradients = torch.stack(rows, dim=1).flatten(2)
     return summed.detach().double().cpu().numpy(), gradients.double().cpu().numpy()
 

@@ -1,12 +1,11 @@
-"""The paper's numerical experiments (adx-subsec:3-4): scores drawn, or bounds evaluated, to certified radii.
+"""The paper's numerical experiments (adx-subsec:3-4): certified radii from drawn scores, or from bounds.
 
-    r = sigma Phi^-1(p_lower),   p_lower: Clopper-Pearson's from k right answers in n; 0 for one up to 1/2
+    r = sigma Phi^-1(p_lower),    p_lower: Clopper-Pearson from k right answers in n; r = 0 if p_lower <= 1/2
 
-`transferability` draws the scores of N members, uniform on [a, b], and lets the wrong classes be as strong
-as each vote's lambda allows: the strongest takes the portion lambda_1 of what all members together leave
-over, and lambda_2 of what each alone does. WE is then right where X1-hat > 0, and MME where X2-hat > 0.
+`transferability` draws the scores of N members, uniform on [a, b]. The wrong classes are as strong as the
+portions lambda_1 and lambda_2 allow, so WE is right where X1-hat > 0, and MME where X2-hat > 0.
 
-`relation` draws nothing: k / n is what the theorems for uniform scores guarantee.
+`relation` draws nothing: k / n is the lower bound of the theorems for uniform scores.
 """
 
 from collections.abc import Sequence
@@ -19,14 +18,10 @@ from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.seeds import derive
-from shieldwall.theory.statistical import threshold_score
+from shieldwall.theory.statistical import Floats, threshold_score
 from shieldwall.theory.uniform import mme_bound_uniform, single_bound_uniform, we_bound_uniform
 
-Floats = NDArray[np.float64]
-
-_LAMBDA_2 = 0.95
-_LEAST_LAMBDA_1 = 0.8
-_LEAST_SCORE = 0.3
+LAMBDA_2 = 0.95
 
 
 @dataclass(frozen=True)
@@ -44,24 +39,13 @@ class TransferabilityPanel:
 
     @property
     def difference(self) -> Floats:
-        """The radius of MME less that of WE: positive where MME is the more robust."""
+        """r_MME - r_WE."""
         return self.r_mme - self.r_we
 
 
 @dataclass(frozen=True)
-class Transferability:
-    """fig:transferability."""
-
-    panels: tuple[TransferabilityPanel, ...]
-    n: int
-    alpha: float
-    sigma: float
-    seed: int
-
-
-@dataclass(frozen=True)
 class RelationSetting:
-    """Scores uniform on [a, b], and the portions of WE, MME and the single model."""
+    """Scores uniform on [a, b], and the portions lambda of WE, MME and the single model."""
 
     a: float
     b: float
@@ -92,20 +76,8 @@ class RelationPanel:
     def mme_wins_from(self) -> int | None:
         """The N from which the radius of MME stays above that of WE, or none up to the last N."""
         behind = np.flatnonzero(self.r_mme <= self.r_we)
-        if not len(behind):
-            return int(self.members[0])
-        return int(self.members[behind[-1] + 1]) if behind[-1] + 1 < len(self.members) else None
-
-
-@dataclass(frozen=True)
-class Relation:
-    """fig:relation-ensemble-robustness-params."""
-
-    panels: tuple[RelationPanel, ...]
-    p: float
-    n: int
-    alpha: float
-    sigma: float
+        first = behind[-1] + 1 if len(behind) else 0
+        return int(self.members[first]) if first < len(self.members) else None
 
 
 def transferability(
@@ -116,12 +88,12 @@ def transferability(
     alpha: float = 0.001,
     sigma: float = 1.0,
     seed: int = 0,
-) -> Transferability:
-    """fig:transferability: r_MME - r_WE against lambda_1 / lambda_2, with n draws for every instance.
+) -> list[TransferabilityPanel]:
+    """fig:transferability: r_MME - r_WE against lambda_1 / lambda_2, from n samples for every instance.
 
-    Each instance has lambda_2 = 0.95, lambda_1 uniform on [0.8, 0.95), a on [0.3, 1) and b on [a, 1). The
-    same seed gives the same instances, however many there are. Where every answer is right, as where the
-    whole of [a, b] is enough for both votes, the radii are equal.
+    Each instance has lambda_2 = 0.95, lambda_1 uniform on [0.8, 0.95), a on [0.3, 1) and b on [a, 1). An
+    instance depends on the seed and its number, not on how many there are. If every answer of both votes is
+    right, for example because all of [a, b] is enough for both, the radii are equal.
     """
     check_draws(1, n, alpha)
     if instances < 1 or not members or min(members) < 1:
@@ -129,8 +101,18 @@ def transferability(
             f"at least one instance and one member are needed; given: {instances} instances, "
             f"members {list(members)}"
         )
-    panels = tuple(_transferability_panel(count, instances, n, alpha, sigma, seed) for count in members)
-    return Transferability(panels, n, alpha, sigma, seed)
+    panels = []
+    for count in members:
+        settings, right = np.empty((3, instances)), np.empty((2, instances), dtype=np.int64)
+        for k in range(instances):
+            generator = np.random.default_rng(derive(seed, "transferability", count, k))
+            lam1 = generator.uniform(0.8, LAMBDA_2)
+            a = generator.uniform(0.3, 1.0)
+            b = generator.uniform(a, 1.0)
+            settings[:, k] = lam1 / LAMBDA_2, a, b
+            right[:, k] = _right_answers(generator, count, n, lam1, a, b)
+        panels.append(TransferabilityPanel(count, *settings, *certified_radius(right, n, alpha, sigma)))
+    return panels
 
 
 def relation(
@@ -141,7 +123,7 @@ def relation(
     n: int = 100_000,
     alpha: float = 0.001,
     sigma: float = 1.0,
-) -> Relation:
+) -> list[RelationPanel]:
     """fig:relation-ensemble-robustness-params: the radii that the uniform bounds certify, against N.
 
     Every model is (eps, lambda, p)-confident with its own lambda, and WE has equal weights.
@@ -157,7 +139,7 @@ def relation(
     def radius(bound: Floats) -> Floats:
         return certified_radius(np.floor(n * np.nan_to_num(np.maximum(bound, 0.0))), n, alpha, sigma)
 
-    panels = tuple(
+    return [
         RelationPanel(
             setting=setting,
             members=counts,
@@ -167,44 +149,25 @@ def relation(
             r_mme=radius(mme_bound_uniform(setting.a, setting.b, setting.lam2, p, counts)),
         )
         for setting in settings
-    )
-    return Relation(panels, p, n, alpha, sigma)
+    ]
 
 
 def certified_radius(right: ArrayLike, n: int, alpha: float, sigma: float) -> Floats:
     """The radius from `right` answers in n (lem:rand-smooth-vanilla-certify), 0 for a bound up to 1/2."""
-    p_lower = clopper_pearson_lower(right, n, alpha)
-    return Gaussian(sigma).radius(np.maximum(p_lower, 0.5))
-
-
-def _transferability_panel(
-    members: int, instances: int, n: int, alpha: float, sigma: float, seed: int
-) -> TransferabilityPanel:
-    drawn = np.empty((instances, 3))
-    right = np.empty((instances, 2), dtype=np.int64)
-    for k in range(instances):
-        generator = np.random.default_rng(derive(seed, "transferability", members, k))
-        lam1 = generator.uniform(_LEAST_LAMBDA_1, _LAMBDA_2)
-        a = generator.uniform(_LEAST_SCORE, 1.0)
-        b = generator.uniform(a, 1.0)
-        drawn[k] = lam1, a, b
-        right[k] = _right_answers(generator, members, n, lam1, a, b)
-    lam1s, lows, highs = drawn.T
-    r_we, r_mme = certified_radius(right, n, alpha, sigma).T
-    return TransferabilityPanel(members, lam1s / _LAMBDA_2, lows, highs, r_we, r_mme)
+    return Gaussian(sigma).radius(np.maximum(clopper_pearson_lower(right, n, alpha), 0.5))
 
 
 def _right_answers(
     generator: np.random.Generator, members: int, n: int, lam1: float, a: float, b: float
 ) -> tuple[int, int]:
-    """How often X1-hat, of equal weights, and X2-hat are positive in n draws of the members' scores.
+    """How often X1-hat, with equal weights, and X2-hat are positive at n samples of the members' scores.
 
-    X1-hat > 0 where the mean score exceeds t(lambda_1), X2-hat > 0 where the middle of the least and the
-    largest exceeds t(lambda_2).
+    X1-hat > 0 if the mean score exceeds t(lambda_1), X2-hat > 0 if the mean of the least and the largest
+    score exceeds t(lambda_2).
     """
-    t1, t2 = threshold_score(lam1), threshold_score(_LAMBDA_2)
+    t1, t2 = threshold_score(lam1), threshold_score(LAMBDA_2)
     if a > t2:
-        # Every score is enough for both, as in most instances: there is nothing to draw.
+        # Every score is enough for both votes, as in most instances: there is nothing to draw.
         return n, n
     scores = generator.random((members, n), dtype=np.float32)
     scores *= b - a

@@ -1,18 +1,15 @@
-"""Statistical robustness: how often a vote is right under noise, bounded from a few moments (adx-sec:3).
+"""Statistical robustness: lower bounds on how often a vote is right under noise (adx-sec:3).
 
-    single     P(F = y0)   >= 1 - p -     s^2   / (2 (mu - t(lambda_3))^2)
-    WE         P(WE = y0)  >= 1 - p - d_w s^2   / (2 (mu - t(lambda_1))^2)
-    MME        P(MME = y0) >= 1 - p -     s_f^2 / (2 (mu - t(lambda_2))^2)
+A score is a member's confidence in the true class at a noisy input, f_i(x0 + eps)_{y0}. The theorems assume
+that the members' scores are independent, and symmetric about one mean mu.
 
-    t(lambda) = lambda / (1 + lambda),   d_w = |w|_2^2 / |w|_1^2
+    s, s_f       standard deviation of a score, and of the least of N scores
+    lambda, p    with probability 1 - p no wrong class has more than the portion lambda of 1 - f_{y0}
+    t(lambda)    lambda / (1 + lambda): a score above it is enough to be right
+    d_w          |w|_2^2 / |w|_1^2, w the weights of WE
 
-The members' true-class confidences f_i(x0 + eps)_{y0}, called scores here, are independent and symmetric
-about the mean mu; s is their standard deviation and s_f that of the least of N of them. With probability
-1 - p no wrong class takes more than the portion lambda of what the true class leaves over. A bound's
-premise is mu > t(lambda), and its value is NaN where that fails. Where it holds the value is the theorem's
-right side as it stands, negative where it says nothing.
-
-Every function of numbers broadcasts over arrays of them.
+The bounds need mu > t(lambda); they are NaN where it fails. They are returned as the theorem has them, also
+below 0, where they say nothing. Functions of numbers also take arrays, which broadcast.
 """
 
 import math
@@ -36,30 +33,28 @@ class Moments:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What lambda_1 / lambda_2 decides, whatever the weights; between the two they decide."""
+    """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
     we_below: Floats
-    """Below it, the bound of WE is the greater."""
+    """Below it, WE's bound is the larger one for any weights."""
     mme_above: Floats
-    """Above it, the bound of MME is; for equal weights WE's is below it."""
+    """Above it, MME's bound is the larger one for any weights; below it WE's with equal weights is."""
 
 
 def single_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
-    """max_{y != y0} f(x)_y / (1 - f(x)_{y0}): the strongest wrong class's part of what the true one leaves.
+    """max_{y != y0} f(x)_y / (1 - f(x)_{y0}), 0 for 0 / 0 (def:strong-runner-up-single-model).
 
-    (..., D, K) and one true class or D of them -> (..., D). 1 - f_{y0} is summed over the wrong classes,
-    which keeps its digits where f_{y0} is nearly 1; a portion of nothing is 0. A model is (eps, lambda, p)-
-    single confident (def:strong-runner-up-single-model) where the portion exceeds lambda with probability p.
+    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is computed
+    as the sum over the wrong classes, which is precise also where f_{y0} is nearly 1.
     """
     wrong = _wrong_classes(confidences, truth)
     return _portion(wrong.max(-1), wrong.sum(-1))
 
 
 def weighted_portion(confidences: ArrayLike, truth: ArrayLike, weights: ArrayLike | None = None) -> Floats:
-    """max_{y != y0} sum_i w_i f_i(x)_y / sum_i w_i (1 - f_i(x)_{y0}), equal weights unless given.
+    """max_{y != y0} sum_i w_i f_i(x)_y / sum_i w_i (1 - f_i(x)_{y0}) (def:strong-runner-up-weighted).
 
-    (N, D, K) -> (D,). WE is (eps, lambda, p)-WE confident (def:strong-runner-up-weighted) where it exceeds
-    lambda with probability p.
+    Confidences (N, D, K) -> (D,); equal weights by default.
     """
     wrong = _wrong_classes(confidences, truth)
     summed = np.tensordot(_weights(weights, len(wrong)), wrong, axes=1)
@@ -67,32 +62,30 @@ def weighted_portion(confidences: ArrayLike, truth: ArrayLike, weights: ArrayLik
 
 
 def max_margin_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
-    """The largest of the members' portions, (N, D, K) -> (D,), never below that of any weighted vote.
+    """The largest of the members' portions (def:strong-runner-up-maximum-margin), (N, D, K) -> (D,).
 
-    MME is (eps, lambda, p)-MME confident (def:strong-runner-up-maximum-margin) where it exceeds lambda with
-    probability p.
+    It is never below `weighted_portion`, for any weights.
     """
-    largest: Floats = single_portion(confidences, truth).max(0)
-    return largest
+    return np.asarray(single_portion(confidences, truth).max(0))
 
 
 def unconfident_share(portions: ArrayLike, lam: float) -> float:
-    """p for a given lambda: the share of draws whose portion exceeds it."""
-    return float((_draws(portions) > lam).mean())
+    """p for a given lambda: the share of samples whose portion exceeds it."""
+    return float((_samples(portions) > lam).mean())
 
 
 def confident_lambda(portions: ArrayLike, p: float) -> float:
-    """lambda for a given p: the least that at most the share p of the draws exceeds."""
+    """lambda for a given p: the least one that at most the share p of the samples exceeds."""
     if not 0.0 <= p < 1.0:
-        raise UserError(f"p, the share of draws beyond lambda, lies in [0, 1); given: {p}")
-    draws = np.sort(_draws(portions))
-    # Rounded, for 0.3 * 10 must be 3 draws and 0.29 * 100 must be 29.
-    beyond = math.floor(round(p * len(draws), 9))
-    return float(draws[len(draws) - 1 - beyond])
+        raise UserError(f"p, the share of samples beyond lambda, lies in [0, 1); given: {p}")
+    ordered = np.sort(_samples(portions))
+    # Rounded, because 0.29 * 100 must be 29.
+    beyond = math.floor(round(p * len(ordered), 9))
+    return float(ordered[len(ordered) - 1 - beyond])
 
 
 def threshold_score(lam: ArrayLike) -> Floats:
-    """t(lambda) = (1 + lambda^-1)^-1 = lambda / (1 + lambda), the score at which a margin vanishes."""
+    """t(lambda) = (1 + lambda^-1)^-1 = lambda / (1 + lambda), the score at which a margin is 0."""
     lam = floats(lam)
     if not (lam >= 0).all():
         raise UserError(f"lambda is a portion, not negative; given: {lam.min():g}")
@@ -112,8 +105,7 @@ def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) 
     """
     scores = floats(scores)
     w = _weights(weights, len(scores))
-    margins: Floats = (1.0 + lam1) * np.tensordot(w, scores, axes=1) - lam1 * w.sum()
-    return margins
+    return np.asarray((1.0 + lam1) * np.tensordot(w, scores, axes=1) - lam1 * w.sum())
 
 
 def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
@@ -122,23 +114,22 @@ def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
     P(MME = y0) >= 1 - p - P(X2-hat <= 0), fact:connection-margin-robustness.
     """
     scores = floats(scores)
-    margins: Floats = (1.0 + lam2) * (scores.max(0) + scores.min(0)) - 2.0 * lam2
-    return margins
+    return np.asarray((1.0 + lam2) * (scores.max(0) + scores.min(0)) - 2.0 * lam2)
 
 
 def we_moments(mu: ArrayLike, s: ArrayLike, lam1: ArrayLike, weights: ArrayLike) -> Moments:
-    """Of X1-hat: ((1 + lambda_1) mu - lambda_1) |w|_1 and (1 + lambda_1)^2 s^2 |w|_2^2.
+    """lemma:expectation-variance-compare, mean and variance of X1-hat:
 
-    Of lemma:expectation-variance-compare.
+    ((1 + lambda_1) mu - lambda_1) |w|_1   and   (1 + lambda_1)^2 s^2 |w|_2^2.
     """
     mu, s, lam1, w = floats(mu), floats(s), floats(lam1), _weights(weights)
     return Moments(((1 + lam1) * mu - lam1) * w.sum(), ((1 + lam1) * s) ** 2 * (w**2).sum())
 
 
 def mme_moments(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike) -> Moments:
-    """Of X2-hat: 2 (1 + lambda_2) mu - 2 lambda_2 and, as an upper bound, 4 (1 + lambda_2)^2 s_f^2.
+    """lemma:expectation-variance-compare, mean of X2-hat and an upper bound on its variance:
 
-    Of lemma:expectation-variance-compare.
+    2 (1 + lambda_2) mu - 2 lambda_2   and   4 (1 + lambda_2)^2 s_f^2.
     """
     mu, s_f, lam2 = floats(mu), floats(s_f), floats(lam2)
     return Moments(2 * ((1 + lam2) * mu - lam2), (2 * (1 + lam2) * s_f) ** 2)
@@ -147,7 +138,7 @@ def mme_moments(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike) -> Moments:
 def symmetric_tail(mean: ArrayLike, variance: ArrayLike) -> Floats:
     """P(X <= 0) <= Var X / (2 (E X)^2) for X symmetric about E X > 0 (fact:general-bound-fact).
 
-    Chebyshev's inequality, half of it, since both tails are equal. NaN for E X <= 0.
+    This is half of Chebyshev's inequality, because both tails are equal. NaN for E X <= 0.
     """
     mean, variance = floats(mean), floats(variance)
     positive = mean > 0
@@ -169,8 +160,8 @@ def we_bound_mcdiarmid(
 ) -> Floats:
     """P(WE = y0) >= 1 - p - exp(-2 (mu - t(lambda_1))^2 / (d_w width^2)), by McDiarmid's inequality.
 
-    `width` is that of an interval which holds every score: 1 unless one knows better, b - a for scores in
-    [a, b]. The scores need be neither symmetric nor identically distributed, only independent with mean mu.
+    `width` is b - a for scores in [a, b]. The scores must be independent and have the mean mu; they need not
+    be symmetric or have the same distribution.
     """
     gap, scale = _gap(mu, lam1), floats(d_w) * floats(width) ** 2
     return 1 - floats(p) - np.where(gap > 0, np.exp(-2 * gap**2 / scale), np.nan)
@@ -182,10 +173,10 @@ def mme_bound(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike, p: ArrayLike) -> F
 
 
 def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
-    """The lambda_1 / lambda_2 at which (mu - t(lambda_2)) / (mu - t(lambda_1)) = C; below it, that is less.
+    """lemma:comparison-foundation: lambda_2^-1 (((mu - t(lambda_2)) / C + 1 - mu)^-1 - 1).
 
-    lambda_2^-1 (((mu - t(lambda_2)) / C + 1 - mu)^-1 - 1), lemma:comparison-foundation, which holds for
-    every C > 0, not only for C < 1. NaN unless mu > t(lambda_2).
+    (mu - t(lambda_2)) / (mu - t(lambda_1)) < C if and only if lambda_1 / lambda_2 is below it, for every
+    C > 0. NaN unless mu > t(lambda_2).
     """
     if not (floats(lam2) > 0).all():
         raise UserError(f"lambda_2 must be positive to divide by it; given: {floats(lam2).min():g}")
@@ -197,10 +188,9 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
 def thresholds(
     mu: ArrayLike, lam2: ArrayLike, s: ArrayLike, s_f: ArrayLike, members: ArrayLike
 ) -> Thresholds:
-    """cor:comparision-statistical-lower-bound: C = s_f / s (eq:cor2-1) and sqrt(N) s_f / s (eq:cor2-2).
+    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and at C = sqrt(N) s_f / s (eq:cor2-2).
 
-    They compare `we_bound` with `mme_bound`, where both premises hold, by nothing but that d_w lies between
-    1/N and 1.
+    cor:comparision-statistical-lower-bound compares `we_bound` with `mme_bound`; it uses 1/N <= d_w <= 1.
     """
     c = floats(s_f) / floats(s)
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
@@ -222,11 +212,11 @@ def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
     return floats(mu) - threshold_score(lam)
 
 
-def _draws(portions: ArrayLike) -> Floats:
-    draws = floats(portions)
-    if draws.ndim != 1 or not len(draws):
-        raise UserError(f"the portions of one model over its draws, (D,), are needed; given: {draws.shape}")
-    return draws
+def _samples(portions: ArrayLike) -> Floats:
+    samples = floats(portions)
+    if samples.ndim != 1 or not len(samples):
+        raise UserError(f"the portions of one model at D samples, (D,), are needed; given: {samples.shape}")
+    return samples
 
 
 def _weights(weights: ArrayLike | None, members: int | None = None) -> Floats:

@@ -1,27 +1,25 @@
-"""Smoothing an ensemble of two, or an ensemble of two smoothed: cor:smoothing-strategy-comparison, estimated.
+"""Smoothing an ensemble of two (EBS), or both members first (EAS): cor:smoothing-strategy-comparison.
 
     p_a, p_b = P(F_a = y0), P(F_b = y0),    p_ab = P(F_a = F_b = y0)
     p        = P(MME = y0 | exactly one of F_a, F_b is y0)
     p_min    = min(p_a, p_b),    delta = |p_a - p_b|
 
-Where both smoothed members return the true class y0 with probability over 1/2,
+If both smoothed members return the true class y0 with probability over 1/2,
 
     EBS: p >  1/2 + (2 + 4 (p_min - p_ab) / delta)^-1   implies   r_G > r_H,
     EAS: p <= 1/2                                       implies   r_H >= r_G,
 
-with r_G = sigma Phi^-1(P(MME = y0)) for ensemble-before-smoothing (adx-prop:rob-radii-before) and
-r_H = sigma/2 (Phi^-1(p_a) + Phi^-1(p_b)) for ensemble-after-smoothing (thm:rob-radii-after). With other
-noise than Gaussian both are the radii that it gives for the same probabilities, and both cases still hold:
-r_H is at most the radius for max(p_a, p_b), and at least the one for the mean of p_a and p_b.
+with the radii r_G = sigma Phi^-1(P(MME = y0)) of EBS (adx-prop:rob-radii-before) and
+r_H = sigma/2 (Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). Both cases also hold for the radii of
+other noise, because r_H is at most the radius for max(p_a, p_b) and at least the radius for (p_a + p_b) / 2.
 
-MME returns the label of one of its two members, ties included, so at each noise sample it is y0 if both are,
-may be if one is, and is not if none is:
+MME returns the label of one of its two members, so
 
     P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab)
 
-The threshold is (max(p_a, p_b) - p_ab) / (p_a + p_b - 2 p_ab), how often it is the better member that is
-right when only one is; so the first case says the same as P(MME = y0) > max(p_a, p_b), and the second the
-same as P(MME = y0) <= (p_a + p_b) / 2.
+The first threshold equals (max(p_a, p_b) - p_ab) / (p_a + p_b - 2 p_ab): given that exactly one member is
+right, the probability that it is the better one. So the first case is P(MME = y0) > max(p_a, p_b), and the
+second is P(MME = y0) <= (p_a + p_b) / 2.
 """
 
 from dataclasses import dataclass
@@ -31,7 +29,6 @@ from torch import Tensor
 
 from shieldwall.ensembles.votes import max_margin
 from shieldwall.errors import UserError
-from shieldwall.noise.distributions import Noise
 
 EBS, EAS, OPEN, PREMISES_FAIL = "EBS", "EAS", "open", "premises fail"
 VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
@@ -41,7 +38,7 @@ VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
 class PairWins:
     """How often two members, and their MME, returned the true class at the same n noise samples of one input.
 
-    Everything that follows is an estimate from these frequencies, not a certificate.
+    What follows from these counts is an estimate, not a certificate.
     """
 
     n: int
@@ -86,20 +83,10 @@ class PairWins:
         """`EBS` or `EAS`, `open` where neither case of the corollary applies, or `premises fail`."""
         if 2 * min(self.first, self.second) <= self.n:
             return PREMISES_FAIL
-        # Compared as counts, since frequencies are rounded.
+        # Counts, because frequencies are rounded.
         if self.mme > max(self.first, self.second):
             return EBS
         return EAS if self._only_one and 2 * self.mme <= self.first + self.second else OPEN
-
-    def r_ebs(self, noise: Noise) -> float:
-        """The estimate of r_G: infinite for a frequency of 1, negative below 1/2."""
-        p = self.mme / self.n
-        radius = float(noise.radius(max(p, 1.0 - p)))
-        return radius if p >= 0.5 else -radius
-
-    def r_eas(self, noise: Noise) -> float:
-        """The estimate of r_H, where the premises hold."""
-        return float(noise.radius(max(self.p_a, self.p_b), 1.0 - min(self.p_a, self.p_b)))
 
     @property
     def _only_one(self) -> int:

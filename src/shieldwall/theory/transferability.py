@@ -4,22 +4,22 @@
     lambda_2 = E  max_i max_{y != y0} f_i(x0 + eps)_y / (1 - f_i(x0 + eps)_{y0})
 
     X = lambda_1 / lambda_2 - the right-hand side of eq:cor2-2
-    Y = 1[MME has the larger certified radius]
+    Y = 1 if MME has the larger certified radius, 0 if WE has
 
-mu and s^2 in eq:cor2-2 are the mean and variance of f_i(x0 + eps)_{y0} over members and noise samples, s_f^2
-is the variance of its minimum over the members. With equal weights the corollary predicts that MME has the
-larger radius where X > 0, and WE where X < 0 (cor:comparision-statistical-lower-bound, its second remark).
+In eq:cor2-2, mu and s^2 are the mean and variance of f_i(x0 + eps)_{y0} over members and noise samples, and
+s_f^2 is the variance of its minimum over the members. With equal weights the corollary predicts that MME has
+the larger radius if X > 0, and WE if X < 0 (cor:comparision-statistical-lower-bound, its second remark).
 
-The ROC curve takes the inputs in descending order of X and goes up for a Y of 1 and right for a Y of 0. The
-area below it is P(X of a 1 > X of a 0) + P(equal) / 2.
+The ROC curve takes the inputs in descending order of X; it goes up for Y = 1 and right for Y = 0. The area
+below it is P(X of a 1 > X of a 0) + P(equal) / 2.
 
 Attacks on one member, tried on the others:
 
     x_i = a point within epsilon of x, in L2, that maximises  max_{y != y0} z_i(x)_y - z_i(x)_{y0}
     T_ij = P( F_j(x_i) != y0  |  F_i(x_i) != y0,  F_i(x) = F_j(x) = y0 )
 
-z_i are member i's logits: the softmax of a confident member saturates, and its gradient vanishes. The attack
-is projected gradient descent with steps of equal length, and returns the best point it visited. As in
+z_i are member i's logits, because the gradient of a confident member's softmax is nearly 0. The attack is
+projected gradient descent with steps of equal length; it returns the best point that it visited. As in
 def:r-robustness, points may leave the range of pixels.
 """
 
@@ -79,9 +79,9 @@ class Transfer:
     """How many attacks there were, and how many transferred: S attacked members, T targets."""
 
     tried: NDArray[np.int64]
-    """(S, T): inputs that both classify correctly and where the attack fooled the member it was made on."""
+    """(S, T): inputs that both classify correctly, and where the attack fooled the attacked member."""
     fooled: NDArray[np.int64]
-    """(S, T): those among them where it fooled the target."""
+    """(S, T): those of them where it also fooled the target."""
 
     @property
     def rates(self) -> NDArray[np.float64]:
@@ -92,8 +92,8 @@ class Transfer:
 def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None) -> Proxies:
     """The proxies from confidences (N, n, K) at n noise samples around one input of class `truth`.
 
-    The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. Confidences should
-    be in double precision: how a member shares out the last 1e-10 matters here.
+    The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. Give confidences in
+    double precision: the ratios of very small ones matter here.
     """
     f = np.asarray(confidences, dtype=np.float64)
     if f.ndim != 3 or f.shape[1] < 2:
@@ -141,21 +141,15 @@ def attack_transfer(
     The default targets are the members.
     """
     targets = members if targets is None else targets
+    tried, fooled = [], []
     with eval_mode([*members, *targets]):
-        correct = [_labels(target, x) == y for target in targets]
-        tried, fooled = [], []
+        correct = _are_correct(targets, x, y)
         for member in members:
             attacked = pgd(member, x, y, epsilon, steps)
-            succeeded = (_labels(member, x) == y) & (_labels(member, attacked) != y)
-            wrong = [_labels(target, attacked) != y for target in targets]
-            tried.append([int((succeeded & before).sum()) for before in correct])
-            fooled.append(
-                [
-                    int((succeeded & before & after).sum())
-                    for before, after in zip(correct, wrong, strict=True)
-                ]
-            )
-    return Transfer(np.array(tried), np.array(fooled))
+            succeeded = _are_correct([member], x, y) & ~_are_correct([member], attacked, y)
+            tried.append((succeeded & correct).sum(1))
+            fooled.append((succeeded & correct & ~_are_correct(targets, attacked, y)).sum(1))
+    return Transfer(torch.stack(tried).cpu().numpy(), torch.stack(fooled).cpu().numpy())
 
 
 def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20) -> Tensor:
@@ -193,12 +187,11 @@ def _variance_of_mean(values: Floats) -> float:
 
 
 def _lead_of_others(logits: Tensor, y: Tensor) -> Tensor:
-    true = logits.gather(1, y[:, None])[:, 0]
     others = logits.scatter(1, y[:, None], -torch.inf).max(1).values
-    return others - true
+    return others - logits.gather(1, y[:, None])[:, 0]
 
 
-def _labels(classifier: nn.Module, x: Tensor) -> Tensor:
+def _are_correct(classifiers: Sequence[nn.Module], x: Tensor, y: Tensor) -> Tensor:
+    """Which of the inputs (B, ...) each of T classifiers gives its class y, (T, B)."""
     with torch.no_grad():
-        labels: Tensor = classifier(x).argmax(-1)
-        return labels
+        return torch.stack([classifier(x).argmax(-1) == y for classifier in classifiers])

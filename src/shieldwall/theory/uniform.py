@@ -1,14 +1,12 @@
 """Statistical robustness of members whose scores are uniform on [a, b] (adx-subsec:3-3).
 
-    single     P(F = y0)   >= 1 - p - clip((t(lambda_3) - a) / (b - a))
-    WE         P(WE = y0)  >= 1 - p - d_w K_1^2 / 24
-    MME        P(MME = y0) >= 1 - p - c_N K_2^2 / 4,    c_N = 2 N / ((N + 1)^2 (N + 2))
+These are the bounds of `theory.statistical` with mu = (a + b) / 2, s^2 = (b - a)^2 / 12 and
+s_f^2 = c_N (b - a)^2 / 2. Its words and its NaN hold here too.
 
-    K_i = (b - a) / ((a + b) / 2 - t(lambda_i))
+    K_i = (b - a) / ((a + b) / 2 - t(lambda_i)),    c_N = 2 N / ((N + 1)^2 (N + 2))
 
-The bounds of `theory.statistical` with mu = (a + b) / 2, s^2 = (b - a)^2 / 12, s_f^2 = c_N (b - a)^2 / 2; its
-words and its NaN hold here too. The paper prints d_w K_1^2 / 12 for WE, twice what its proof gives, and the
-comparison with MME inherits the two: wherever 12 stands below, it prints 6.
+The paper prints d_w K_1^2 / 12 for WE, twice what its proof gives, and uses it in the comparison with MME:
+where 12 stands in the comparison below, it prints 6.
 """
 
 import math
@@ -17,23 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.errors import UserError
-from shieldwall.theory.statistical import (
-    Floats,
-    Moments,
-    Thresholds,
-    floats,
-    member_counts,
-    mme_bound,
-    mme_moments,
-    threshold_score,
-    thresholds,
-    we_bound,
-    we_moments,
-)
+from shieldwall.theory import statistical
+from shieldwall.theory.statistical import Floats, Moments, Thresholds, floats, member_counts, threshold_score
 
 
 def least_deviation(s: ArrayLike, members: ArrayLike) -> Floats:
-    """s_f of the least, or largest, of N uniform scores of deviation s (fact:min-uniform-rv).
+    """s_f, the deviation of the least (or largest) of N uniform scores of deviation s (fact:min-uniform-rv).
 
     s_f^2 = N / ((N + 1)^2 (N + 2)) (b - a)^2, and s^2 = (b - a)^2 / 12.
     """
@@ -42,36 +29,35 @@ def least_deviation(s: ArrayLike, members: ArrayLike) -> Floats:
 
 
 def we_moments_uniform(a: ArrayLike, b: ArrayLike, lam1: ArrayLike, weights: ArrayLike) -> Moments:
-    """Of X1-hat: (1 + lambda_1) |w|_1 (a + b) / 2 - lambda_1 |w|_1 and ((1 + lambda_1) |w|_2 (b - a))^2 / 12.
+    """lemma:expectation-variance-compare-uniform, mean and variance of X1-hat:
 
-    Of lemma:expectation-variance-compare-uniform.
+    (1 + lambda_1) |w|_1 (a + b) / 2 - lambda_1 |w|_1   and   ((1 + lambda_1) |w|_2 (b - a))^2 / 12.
     """
-    mu, s = _mean_and_deviation(a, b)
-    return we_moments(mu, s, lam1, weights)
+    return statistical.we_moments(*_mean_and_deviation(a, b), lam1, weights)
 
 
 def mme_moments_uniform(a: ArrayLike, b: ArrayLike, lam2: ArrayLike, members: ArrayLike) -> Moments:
-    """Of X2-hat: (1 + lambda_2) (a + b) - 2 lambda_2 and, at most, 2 c_N ((1 + lambda_2) (b - a))^2.
+    """lemma:expectation-variance-compare-uniform, mean of X2-hat and an upper bound on its variance:
 
-    Of lemma:expectation-variance-compare-uniform. Exactly, the variance has 2 / ((N + 1) (N + 2)) for 2 c_N:
-    half as much for many members.
+    (1 + lambda_2) (a + b) - 2 lambda_2   and   2 c_N ((1 + lambda_2) (b - a))^2.
+
+    The exact variance has 2 / ((N + 1) (N + 2)) instead of 2 c_N: half as much for many members.
     """
     mu, s = _mean_and_deviation(a, b)
-    return mme_moments(mu, least_deviation(s, members), lam2)
+    return statistical.mme_moments(mu, least_deviation(s, members), lam2)
 
 
 def single_bound_uniform(a: ArrayLike, b: ArrayLike, lam3: ArrayLike, p: ArrayLike) -> Floats:
-    """P(F = y0) >= 1 - p - clip((t(lambda_3) - a) / (b - a)) (prop:lower-bound-single-unif).
+    """P(F = y0) >= 1 - p - tau for every mu (prop:lower-bound-single-unif).
 
-    The clip is to [0, 1]; there is no premise.
+    tau is (t(lambda_3) - a) / (b - a), cut to [0, 1].
     """
     return 1 - floats(p) - _place(a, b, lam3)
 
 
 def we_bound_uniform(a: ArrayLike, b: ArrayLike, lam1: ArrayLike, p: ArrayLike, d_w: ArrayLike) -> Floats:
     """P(WE = y0) >= 1 - p - d_w K_1^2 / 24 (thm:lower-bound-weighted-uniform, printed with 12)."""
-    mu, s = _mean_and_deviation(a, b)
-    return we_bound(mu, s, lam1, p, d_w)
+    return statistical.we_bound(*_mean_and_deviation(a, b), lam1, p, d_w)
 
 
 def mme_bound_uniform(
@@ -79,20 +65,20 @@ def mme_bound_uniform(
 ) -> Floats:
     """P(MME = y0) >= 1 - p - c_N K_2^2 / 4 (thm:lower-bound-our-uniform)."""
     mu, s = _mean_and_deviation(a, b)
-    return mme_bound(mu, least_deviation(s, members), lam2, p)
+    return statistical.mme_bound(mu, least_deviation(s, members), lam2, p)
 
 
 def mme_bound_uniform_exact(
     a: ArrayLike, b: ArrayLike, lam2: ArrayLike, p: ArrayLike, members: ArrayLike
 ) -> Floats:
-    """1 - p - P(X2-hat <= 0), that probability itself instead of a bound on it; not in the paper.
+    """1 - p - P(X2-hat <= 0), with that probability itself instead of a bound on it; not in the paper.
 
-    With tau = clip((t(lambda_2) - a) / (b - a)) it is (2 tau)^N / 2 up to tau = 1/2, and
-    1 - (2 - 2 tau)^N / 2 from there, for the least and the largest of N uniform numbers on [0, 1] have
+    With tau = (t(lambda_2) - a) / (b - a), cut to [0, 1], it is (2 tau)^N / 2 for tau <= 1/2 and
+    1 - (2 - 2 tau)^N / 2 above, because the least and the largest of N uniform numbers on [0, 1] have
 
         P(u_min + u_max <= z) = integral_0^{z/2} N (z - 2 u)^(N - 1) du = z^N / 2,    z <= 1.
 
-    There is no premise, and one member gives the bound of a single model.
+    It holds for every mu; one member gives `single_bound_uniform`.
     """
     tau = _place(a, b, lam2)
     tail = (2 * np.minimum(tau, 1 - tau)) ** member_counts(members) / 2
@@ -100,20 +86,19 @@ def mme_bound_uniform_exact(
 
 
 def thresholds_uniform(mu: ArrayLike, lam2: ArrayLike, members: ArrayLike) -> Thresholds:
-    """cor:comparision-statistical-lower-bound-uniform: eq:cor2-1-uniform and eq:cor2-2-uniform.
+    """`thresholds` that compare `we_bound_uniform` with `mme_bound_uniform`, the same for every b - a.
 
-    1/C = (N + 1) sqrt((N + 2) / (12 N)) for the one, (N + 1) / N sqrt((N + 2) / 12) for the other. They
-    compare `we_bound_uniform` with `mme_bound_uniform`, whatever b - a is.
+    cor:comparision-statistical-lower-bound-uniform: 1/C = (N + 1) sqrt((N + 2) / (12 N)) in eq:cor2-1-uniform
+    and (N + 1) / N sqrt((N + 2) / 12) in eq:cor2-2-uniform.
     """
-    return thresholds(mu, lam2, 1.0, least_deviation(1.0, members), members)
+    return statistical.thresholds(mu, lam2, 1.0, least_deviation(1.0, members), members)
 
 
 def members_beyond_which_mme_wins(mu: float, lam2: float) -> int:
     """The least whole N > 12 (1 - t(lambda_2) / mu)^-2 - 2 (eq:cor2-3-uniform).
 
-    From there on `mme_bound_uniform` is above `we_bound_uniform` for any weights and any lambda_1, since no
-    ratio lambda_1 / lambda_2 is below the threshold. The printed 6 is enough if MME's bound is made from the
-    exact variance of X2-hat.
+    From this N on, `mme_bound_uniform` is above `we_bound_uniform` for any weights and any lambda_1. The
+    printed 6 is enough if MME's bound uses the exact variance of X2-hat.
     """
     share = float(threshold_score(lam2)) / mu if mu > 0 else math.inf
     if not share < 1.0:
@@ -137,6 +122,6 @@ def _mean_and_deviation(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _place(a: ArrayLike, b: ArrayLike, lam: ArrayLike) -> Floats:
-    """How far t(lambda) lies from a to b: 0 at or below a, 1 at or above b."""
+    """tau = (t(lambda) - a) / (b - a), cut to [0, 1]."""
     low, high = _interval(a, b)
     return np.clip((threshold_score(lam) - low) / (high - low), 0.0, 1.0)

@@ -1,21 +1,21 @@
 """Gradients of input gradients at the speed of ordinary ones.
 
-DRT and GAL minimise functions of g = grad_x f(x), so training differentiates a backward pass. Autograd
-does that exactly but slowly: the derivative of a convolution's backward pass with respect to its weights
-is computed as a convolution with image-sized kernels, that of batch normalisation by some forty
-elementwise kernels. Within `native_double_backward()` both use the kernels that ordinary training uses:
+DRT and GAL minimise functions of g = grad_x f(x), so training differentiates a backward pass. Autograd does
+that exactly but slowly: for a convolution's weights it runs convolutions with image-sized kernels, and for
+batch normalisation some forty elementwise kernels. Within `native_double_backward()` both use the kernels of
+ordinary training:
 
     convolution   gI = conv_T(gO, w), so for a cotangent v of gI:
                   dgO = conv(v, w),  dw = conv_weight_gradient(v, gO)
     batch norm    gI = w r (gO - mean(gO) - x^ mean(gO x^)),  x^ = (x - mean(x)) r,  r = 1 / std(x):
                   two sweeps over the activations, derived in `_batch_norm_second`
 
-Results are autograd's up to rounding. A step that needs the gradient of an input gradient then costs
-six convolutions per layer, against three for plain training. A backward pass that is itself to be
-differentiated (create_graph=True) yields the gradients of inputs alone, not those of weights.
+Results are autograd's up to rounding. A step that needs the gradient of an input gradient then costs six
+convolutions per layer; plain training costs three. A backward pass that is itself to be differentiated
+(create_graph=True) has the gradients of inputs alone, not those of weights.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -39,52 +39,38 @@ def native_double_backward() -> Iterator[None]:
 
 class _Replace(TorchFunctionMode):
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
         if func is torch.conv2d:
-            return _conv2d(*args, **kwargs)
-        if func is F.batch_norm:
-            return _batch_norm(*args, **kwargs)
-        return func(*args, **kwargs)
+            func = _conv2d
+        elif func is F.batch_norm:
+            func = _batch_norm
+        return func(*args, **(kwargs or {}))
 
 
 def _conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None,
+    stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
     if isinstance(padding, str):
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
     if torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
         x, weight = x.to(dtype), weight.to(dtype)
         bias = None if bias is None else bias.to(dtype)
-    options = (_pair(stride), _pair(padding), _pair(dilation), groups)
-    out: Tensor = _Convolution.apply(x, weight, bias, options)  # type: ignore[no-untyped-call]
-    return out
+    return _Convolution.apply(x, weight, bias, (_pair(stride), _pair(padding), _pair(dilation), groups))  # type: ignore[no-untyped-call]
 
 
 def _pair(value: Any) -> list[int]:
     return [value, value] if isinstance(value, int) else list(value)
 
 
-def _convolution_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, options: Options, mask: list[bool]
-) -> tuple[Tensor, Tensor, Tensor]:
+def _convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, options: Options, mask: list[bool]) -> Any:
+    """The gradients of input, weight and bias, those that the mask asks for."""
     stride, padding, dilation, groups = options
-    gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+    return torch.ops.aten.convolution_backward(
         grad, x, weight, [weight.shape[0]], stride, padding, dilation, False, [0, 0], groups, mask
     )
-    return gradients
 
 
 class _Convolution(torch.autograd.Function):
@@ -94,11 +80,10 @@ class _Convolution(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.options = options
-        stride, padding, dilation, groups = options
-        return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
+        return torch.conv2d(x, weight, bias, *options)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight = ctx.saved_tensors
         if torch.is_grad_enabled():
             return _InputGradient.apply(grad, weight, x, ctx.options), None, None, None  # type: ignore[no-untyped-call]
@@ -109,29 +94,33 @@ class _InputGradient(torch.autograd.Function):
     """gI = conv_T(gO, weight), linear in both"""
 
     @staticmethod
-    def forward(ctx: Any, grad: Tensor, weight: Tensor, x: Tensor, options: Options) -> Tensor:
+    def forward(ctx: Any, grad: Tensor, weight: Tensor, x: Tensor, options: Options) -> Any:
         ctx.save_for_backward(grad, weight)
         ctx.options = options
         return _convolution_backward(grad, x, weight, options, [True, False, False])[0]
 
     @staticmethod
-    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, v: Tensor) -> Any:
         grad, weight = ctx.saved_tensors
-        stride, padding, dilation, groups = ctx.options
-        for_grad = torch.conv2d(v, weight, None, stride, padding, dilation, groups)
         for_weight = _convolution_backward(grad, v, weight, ctx.options, [False, True, False])[1]
-        return for_grad, for_weight, None, None
+        return torch.conv2d(v, weight, None, *ctx.options), for_weight, None, None
 
 
 def _batch_norm(
     x: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
     weight: Tensor | None = None, bias: Tensor | None = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     if not training or weight is None or bias is None:
         return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
-    out: Tensor = _BatchNorm.apply(x, weight, bias, running_mean, running_var, momentum, eps)  # type: ignore[no-untyped-call]
-    return out
+    return _BatchNorm.apply(x, weight, bias, running_mean, running_var, momentum, eps)  # type: ignore[no-untyped-call]
+
+
+def _batch_norm_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, r: Tensor, eps: float, mask: list[bool]
+) -> Any:
+    """The gradients of input, weight and bias, those that the mask asks for."""
+    return torch.ops.aten.native_batch_norm_backward(grad, x, weight, None, None, mean, r, True, eps, mask)
 
 
 class _BatchNorm(torch.autograd.Function):
@@ -150,7 +139,7 @@ class _BatchNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight, mean, r = ctx.saved_tensors
         if torch.is_grad_enabled():
             for_x = _BatchNormInputGradient.apply(grad, x, weight, mean, r, ctx.eps)  # type: ignore[no-untyped-call]
@@ -159,29 +148,19 @@ class _BatchNorm(torch.autograd.Function):
         return *gradients, None, None, None, None
 
 
-def _batch_norm_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, r: Tensor, eps: float, mask: list[bool]
-) -> tuple[Tensor, Tensor, Tensor]:
-    gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
-        grad, x, weight, None, None, mean, r, True, eps, mask
-    )
-    return gradients
-
-
 class _BatchNormInputGradient(torch.autograd.Function):
     """gI = weight r (gO - mean(gO) - x^ mean(gO x^))"""
 
     @staticmethod
     def forward(
         ctx: Any, grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, r: Tensor, eps: float
-    ) -> Tensor:
+    ) -> Any:
         ctx.save_for_backward(grad, x, weight, mean, r)
         return _batch_norm_backward(grad, x, weight, mean, r, eps, [True, False, False])[0]
 
     @staticmethod
-    def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
-        second = _fused(v.device.type)
-        return *second(v, *ctx.saved_tensors), None, None, None
+    def backward(ctx: Any, v: Tensor) -> Any:
+        return *_fused(v.device.type)(v, *ctx.saved_tensors), None, None, None
 
 
 @cache

@@ -53,7 +53,8 @@ def report_page(
     styles, grid = CurveStyles.of(logs), radius_grid(logs, columns_at)
     visible = _few_enough([k for k, curve in enumerate(curves) if curve.protocol not in hidden], len(logs))
     chart = accuracy_chart(curves, [styles.curve(curve) for curve in curves], grid, norm, set(visible))
-    runs = _first_of_each_run(logs)
+    run_names = dict.fromkeys(curve.row.run for curve in logs)
+    runs = [next(curve for curve in logs if curve.row.run == name) for name in run_names]
     run_styles = [styles.training(curve) for curve in runs]
     training = panels([curve.record.training for curve in runs])
     panel_charts = [training_chart(panel, run_styles) for panel in training]
@@ -90,24 +91,13 @@ def report_page(
                 "curves": [_curve(curve, grid, styles) for curve in curves],
                 "runs": [_run(curve, styles) for curve in runs],
                 "panels": [
-                    {
-                        "title": panel.title,
-                        "axes": _axes(chart),
-                        "lines": [vars(line) for line in panel.lines],
-                    }
+                    {"title": panel.title, "axes": _axes(chart), "lines": list(map(vars, panel.lines))}
                     for panel, chart in zip(training, panel_charts, strict=True)
                 ],
             },
             "gallery_data": {"sets": inputs.sets, "logs": inputs.logs},
         }
     )
-
-
-def _first_of_each_run(curves: Sequence[Curve]) -> list[Curve]:
-    first: dict[str, Curve] = {}
-    for curve in curves:
-        first.setdefault(curve.row.run, curve)
-    return list(first.values())
 
 
 def _few_enough(visible: list[int], first_envelope: int) -> list[int]:
@@ -118,11 +108,10 @@ def _few_enough(visible: list[int], first_envelope: int) -> list[int]:
 
 def _toggle(name: str, styles: CurveStyles, hidden: set[str]) -> dict[str, Any]:
     values = {"method": styles.methods, "protocol": styles.protocols, "sigma": styles.sigmas}[name]
-    unchecked = hidden if name == "protocol" else set()
-    return {
-        "name": name,
-        "choices": [(value, styles.sample(name, value), value not in unchecked) for value in values],
-    }
+    choices = [
+        (value, styles.sample(name, value), name != "protocol" or value not in hidden) for value in values
+    ]
+    return {"name": name, "choices": choices}
 
 
 def _run(curve: Curve, styles: CurveStyles) -> dict[str, Any]:
@@ -166,12 +155,9 @@ def _render(names: Mapping[str, Any]) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
-        autoescape=True,
-        loader=FunctionLoader(_file),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        autoescape=True, loader=FunctionLoader(_file), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": True}
     scripts = [_file(name) for name in _SCRIPTS]
     return environment.get_template("page.html.j2").render(

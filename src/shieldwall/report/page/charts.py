@@ -97,12 +97,6 @@ def path(x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float | None]) -> s
     return "".join(parts)
 
 
-def marks(
-    x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float], places: Sequence[int]
-) -> tuple[Mark, ...]:
-    return tuple(Mark(x.percent(xs[k]), round(100 - y.percent(ys[k]), 3)) for k in places)
-
-
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
@@ -145,21 +139,19 @@ def accuracy_chart(
     x = Axis(f"{norm} radius", 0.0, grid.radii[-1])
     y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (int(best / 10) + 1)))
     places = _mark_places(curves, [len(of_curve) for of_curve in values])
-    protocols = list(dict.fromkeys(choices(curves, "protocol")))
+    protocols = choices(curves, "protocol")
     order = sorted(
         range(len(curves)), key=lambda k: (curves[k].is_envelope, protocols.index(curves[k].protocol), k)
     )
-    lines = [
-        Line(
-            k,
-            curves[k].title,
-            path(x, y, grid.radii, values[k]),
-            looks[k],
-            marks(x, y, grid.radii, values[k], places[k]) if looks[k].shape or looks[k].number else (),
-            hidden=k not in visible,
+    lines = []
+    for k in order:
+        marks = tuple(
+            Mark(x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
+            for place in places[k]
+            if looks[k].shape or looks[k].number
         )
-        for k in order
-    ]
+        drawn = path(x, y, grid.radii, values[k])
+        lines.append(Line(k, curves[k].title, drawn, looks[k], marks, hidden=k not in visible))
     what = f"Certified accuracy against {norm} radius, a curve for each run and protocol"
     return Chart(f"{what}; the tables below hold the values.", x, y, lines)
 
@@ -184,15 +176,11 @@ def _mark_places(curves: Sequence[Curve], lengths: Sequence[int]) -> list[list[i
     """Places along each curve for its symbols, not the same for curves that may be one line."""
     kinds = [(curve.method, curve.protocol) for curve in curves]
     first = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
-    return [
-        _spread(length, (first[kind] + 0.5) / len(first)) for kind, length in zip(kinds, lengths, strict=True)
-    ]
-
-
-def _spread(count: int, first: float) -> list[int]:
-    """Places along a curve for its symbols, not the same for curves that may be one line."""
-    apart = (count - 1) / _SYMBOLS
-    return sorted({int(apart * (turn + first)) for turn in range(_SYMBOLS)})
+    places = []
+    for kind, length in zip(kinds, lengths, strict=True):
+        apart, shift = (length - 1) / _SYMBOLS, (first[kind] + 0.5) / len(first)
+        places.append(sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)}))
+    return places
 
 
 def _rounded(radius: float) -> float:

@@ -176,9 +176,8 @@ class CurveStyle:
 
     @property
     def colour(self) -> str:
-        return (
-            "currentColor" if self.color_index is None else f"var(--curve-{self.color_index % len(COLOURS)})"
-        )
+        place = self.color_index
+        return "currentColor" if place is None else f"var(--curve-{place % len(COLOURS)})"
 
 
 @dataclass(frozen=True)
@@ -209,9 +208,7 @@ class CurveStyles:
         if self.by_method:
             parts.append("colours show the method")
         if len(set(self.protocols) - self.members) > 1:
-            parts.append(
-                "dashes show the protocol" if self.by_method else "colours and dashes show the protocol"
-            )
+            parts.append(f"{'' if self.by_method else 'colours and '}dashes show the protocol")
         if len(self.sigmas) > 1:
             parts.append(f"symbols show {SIGMA}")
         if self.members:
@@ -230,11 +227,9 @@ class CurveStyles:
     def training(self, curve: Curve) -> CurveStyle:
         """Of a run: its method's colour and dashes for its sigma, or a colour for its sigma."""
         sigma = self.sigmas.index(curve.sigma)
-        return (
-            CurveStyle(self.methods.index(curve.method), _dash(sigma))
-            if self.by_method
-            else CurveStyle(sigma)
-        )
+        if not self.by_method:
+            return CurveStyle(sigma)
+        return CurveStyle(self.methods.index(curve.method), _dash(sigma))
 
     def sample(self, name: str, value: str) -> CurveStyle | None:
         """What a toggle for this method, protocol or sigma shows of its curves."""

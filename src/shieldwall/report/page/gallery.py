@@ -9,16 +9,13 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shieldwall.report.page.curves import Curve
 from shieldwall.results.certificates import Certificates
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 _MOST_INPUTS = 1000
 _MOST_CERTIFICATES = 24_000
@@ -84,22 +81,22 @@ def _set(
 ) -> dict[str, Any]:
     data = thumbnails(kind.data) if kind.data else None
     if kind.data and data is None:
-        remarks[
-            f"The pictures are left out: {kind.data} was not found on the machine that wrote this page."
-        ] = None
+        left_out = f"{kind.data} was not found on the machine that wrote this page"
+        remarks[f"The pictures are left out: {left_out}."] = None
     if data is not None and not _belongs(kind, data.labels):
         remarks[f"The pictures are left out: the labels are not those of {kind.data}'s test images."] = None
         data = None
     area = thumbnail_side(data.shape) ** 2 if data else 1
     most = min(_MOST_INPUTS, _MOST_CERTIFICATES // logs, _MOST_PIXELS // kinds // area)
-    kept = _spread(len(kind.idx), max(1, most))
+    total, count = len(kind.idx), min(len(kind.idx), max(1, most))
+    kept = [k * total // count for k in range(count)]
     if len(kept) < len(kind.idx):
         remarks[f"The gallery holds {len(kept):,} of {len(kind.idx):,} inputs, evenly spaced."] = None
     idx, label = [kind.idx[k] for k in kept], [kind.label[k] for k in kept]
     inputs: dict[str, Any] = {"idx": idx, "label": label}
     if data is not None:
         inputs["classes"] = list(data.classes)
-        inputs["pictures"] = vars(pictures(data, idx))
+        inputs["pictures"] = pictures(data, idx)
     return inputs
 
 
@@ -107,11 +104,6 @@ def _belongs(kind: _Inputs, labels: Sequence[int]) -> bool:
     return all(
         idx < len(labels) and labels[idx] == label for idx, label in zip(kind.idx, kind.label, strict=True)
     )
-
-
-def _spread(count: int, most: int) -> list[int]:
-    kept = min(count, most)
-    return [k * count // kept for k in range(kept)]
 
 
 def _log(certificates: Certificates, number: int, sets: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -138,17 +130,11 @@ def _most_counted(counts: Sequence[int]) -> list[int]:
     return [*shown, _OTHERS, rest] if rest else shown
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """The image as a data: address; `across` pictures in a row, each `side` pixels wide."""
+def pictures(data: Thumbnails, idx: Sequence[int]) -> dict[str, Any]:
+    """The test images with these indices in one picture; larger ones are made small.
 
-    address: str
-    side: int
-    across: int
-
-
-def pictures(data: Thumbnails, idx: Sequence[int]) -> Pictures:
-    """The test images with these indices, row by row; larger ones are made small."""
+    `address` holds the picture as a data: address; it has `across` images in a row, each `side` pixels wide.
+    """
     from PIL import Image
 
     side = thumbnail_side(data.shape)
@@ -160,20 +146,14 @@ def pictures(data: Thumbnails, idx: Sequence[int]) -> Pictures:
         picture = Image.fromarray(pixels[0] if is_grey else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
         fitting = picture if picture.size == (side, side) else picture.resize((side, side))
         sheet.paste(fitting, (k % across * side, k // across * side))
-    return Pictures(_png(sheet) if is_grey else _webp(sheet), side, across)
+    content = io.BytesIO()
+    if is_grey:
+        sheet.save(content, "PNG", optimize=True)
+    else:
+        sheet.save(content, "WEBP", quality=80, method=4)
+    kind, encoded = "png" if is_grey else "webp", base64.b64encode(content.getvalue()).decode()
+    return {"address": f"data:image/{kind};base64,{encoded}", "side": side, "across": across}
 
 
 def thumbnail_side(shape: tuple[int, int, int]) -> int:
     return min(_LARGEST_SIDE, max(shape[1:]))
-
-
-def _png(sheet: "Image") -> str:
-    content = io.BytesIO()
-    sheet.save(content, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
-
-
-def _webp(sheet: "Image") -> str:
-    content = io.BytesIO()
-    sheet.save(content, "WEBP", quality=80, method=4)
-    return f"data:image/webp;base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from shieldwall.report.page.curves import MINUS, NOTHING
@@ -30,7 +30,7 @@ class Line:
     run: int
     epochs: list[int]
     values: list[float | None]
-    stride: int = 1
+    stride: int
     """The step between epochs that are kept; the last epoch always is."""
 
     @property
@@ -85,16 +85,15 @@ def _lines(run: int, records: Sequence[Mapping[str, Any]]) -> dict[str, Line]:
         for key, value in record.items()
         if key not in _NO_CURVES and isinstance(value, int | float) and not isinstance(value, bool)
     )
-    return {key: replace(_line(run, key, kept), stride=stride) for key in keys}
+    return {key: _line(run, key, kept, stride) for key in keys}
 
 
-def _line(run: int, key: str, records: Sequence[Mapping[str, Any]]) -> Line:
+def _line(run: int, key: str, records: Sequence[Mapping[str, Any]], stride: int) -> Line:
     values = [_finite(record.get(key)) for record in records]
-    known = [value for value in values if value is not None]
-    is_fraction = _group(key) == GROUPS[0] and all(0 <= value <= 1 for value in known)
-    scale = 100 if is_fraction else 1
+    is_fraction = all(value is None or 0 <= value <= 1 for value in values)
+    scale = 100 if is_fraction and _group(key) == GROUPS[0] else 1
     shown = [None if value is None else float(f"{scale * value:.4g}") for value in values]
-    return Line(run, [record["epoch"] for record in records], shown)
+    return Line(run, [record["epoch"] for record in records], shown, stride)
 
 
 def _finite(value: Any) -> float | None:
