@@ -260,6 +260,7 @@ def test_two_share_the_work(filled: Path, mine: Path) -> None:
         outcomes = [finish(one), finish(other)]
     assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
     done = [line for outcome in outcomes for line in outcome.out.splitlines() if ": done in" in line]
-    trained = [line for line in done if line.startswith("train")]
-    assert len(trained) == len({line.rpartition(": done")[0] for line in trained}) == 3
+    assert (
+        len({line.rpartition(": done")[0] for line in done}) == 10
+    )  # one may see that the other has done it
     assert results(Path()) == results(filled)

@@ -132,30 +132,25 @@ def dataset_spec(name: str) -> DatasetSpec:
 def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int]:
     """The numbers of training and test images: of the files on this machine, or else as published."""
     try:
-        paths = [] if name == "digits" else list(locate(name, data_dir).members.values())
+        paths = list(locate(name, data_dir).members.values()) if KNOWN[name].folders else []
     except UserError:
         paths = []
     if not paths:
         return _PUBLISHED_SIZES[name]
     if name == "imagenet":
-        train, test = (
-            sum(sum(1 for _ in folder.iterdir()) for folder in path.iterdir() if folder.is_dir())
-            for path in paths
-        )
+        train, test = (sum(1 for _ in path.glob("*/*")) for path in paths)
         return train, test
     if name == "cifar10":
-        sizes = [path.stat().st_size // 3073 for path in paths]
-        return sum(sizes[:-1]), sizes[-1]
-    return _idx_labels(paths[1]), _idx_labels(paths[3])
+        *train_sizes, size = (path.stat().st_size // 3073 for path in paths)
+        return sum(train_sizes), size
+    return _idx_length(paths[1]), _idx_length(paths[3])
 
 
-def _idx_labels(path: Path) -> int:
-    """How many labels there are; a gzip file ends with its unpacked size."""
-    with path.open("rb") as file:
-        if path.suffix != ".gz":
-            return path.stat().st_size - 8
-        file.seek(-4, os.SEEK_END)
-        return int.from_bytes(file.read(), "little") - 8
+def _idx_length(labels: Path) -> int:
+    """How many labels there are, after 8 bytes; a gzip file ends with its unpacked size."""
+    is_packed = labels.suffix == ".gz"
+    size = int.from_bytes(labels.read_bytes()[-4:], "little") if is_packed else labels.stat().st_size
+    return size - 8
 
 
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":

@@ -77,27 +77,21 @@ def accuracy_table(
 
 def _varied(rows: Sequence[Row]) -> list[Column]:
     """A column for each key of the recipes in which runs of the same name differ."""
-    own = [{} if row.is_envelope or (record := row.logs[0].record) is None else record.varied for row in rows]
-    keys = dict.fromkeys(key for each in own for key in each)
-    columns = [
-        _plain(
-            ("", key),
-            [
-                each.get(key, "") if key != "seed" or row.seeds == 1 else ""
-                for row, each in zip(rows, own, strict=True)
-            ],
-        )
+    records = [None if row.is_envelope else row.logs[0].record for row in rows]
+    keys = dict.fromkeys(key for record in records if record for key in record.varied)
+    if all(row.seeds > 1 for row in rows):
+        keys.pop("seed", None)
+    return [
+        _plain(("", key), [record.varied.get(key, "") if record else "" for record in records])
         for key in keys
     ]
-    return [column for column in columns if any(column.cells)]
 
 
 def _without_place(row: Row, title: str) -> str:
     """The title without what has columns of its own."""
     record = row.logs[0].record
-    if row.is_envelope or record is None or not record.varied:
-        return title
-    return title.replace(row.run, record.base, 1)
+    is_in_columns = record is not None and record.varied and not row.is_envelope
+    return title.replace(row.run, record.base, 1) if record and is_in_columns else title
 
 
 def describe(rows: Sequence[Row]) -> str:
@@ -224,16 +218,11 @@ def _about_interrupted(rows: Sequence[Row]) -> str:
 def _about_envelopes(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
-    over, number = rows[0].over, len(rows[0].by_sigma)
-    if over != "sigma":
-        same = all(len(row.by_sigma) == number for row in rows)
-        which = f"{number} runs" if same else "the runs that differ in that"
-        what = f"best {over}: at each radius the best of {which}, selected on these inputs"
-        return f"{what}; no single classifier attains it"
-    sigmas = sigmas_of(rows)
+    sigmas, over = sigmas_of(rows), rows[0].over
     same = all(sigmas_of([row]) == sigmas for row in rows)
     which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}" if same else "the sigmas that were run"
-    what = f"best sigma: at each radius the best of {which}, selected on these inputs"
+    which = which if over == "sigma" else "the runs that differ in that"
+    what = f"best {over}: at each radius the best of {which}, selected on these inputs"
     return f"{what}; no single classifier attains it"
 
 
@@ -243,7 +232,8 @@ def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
     if averaged:
         where = "" if len(averaged) == len(rows) else ", where averaged,"
         over += f" and{where} over {_seeds(averaged)} (Student's t; the squares of both widths add up)"
-    at_once = ", for all sigmas at once (Bonferroni)" if any(row.is_envelope for row in rows) else ""
+    overs = {row.over for row in rows if row.is_envelope}
+    at_once = f", for all {'sigmas' if overs == {'sigma'} else 'runs'} at once (Bonferroni)" if overs else ""
     return f"in brackets: the 95% interval {over}{at_once}"
 
 

@@ -137,12 +137,10 @@ def envelope_rows(rows: Sequence[Row], over: Sequence[str] = ("sigma",)) -> list
     best = best_rows(rows, over)
     if len(best) < len(rows):
         return best
-    option, what = f"--best-over {','.join(over)}", "with runs that differ in that"
-    if tuple(over) == ("sigma",):
-        option, what = "--envelope", "at two or more sigmas"
+    option = "--envelope" if tuple(over) == ("sigma",) else f"--best-over {','.join(over)}"
     raise UserError(
-        f"{option} needs one method {what}, with one run or the same number of seeds at each sigma, "
-        "certified with the same settings"
+        f"{option} needs one method at two or more sigmas, or with other values of that, with one run or the "
+        "same number of seeds at each sigma, certified with the same settings"
     )
 
 
