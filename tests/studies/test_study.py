@@ -130,6 +130,11 @@ def test_a_scale_makes_everything_smaller_and_says_so() -> None:
         assert "scale-0.1" in after.recipe.name
         assert after.key != before.key
     assert "scale 0.01" in tiny.title
+    assert [each.command.rpartition("table")[2] for each in (full, tenth, tiny)] == [
+        "",
+        " --scale 0.1",
+        " --scale tiny",
+    ]
     assert "scale" not in full.title
 
 

@@ -85,7 +85,7 @@ def show_command(
             f"left: {sum(hours.values()):.1f} hours of one core or GPU, by the time of one step of each kind",
             soft_wrap=True,
         )
-    console.print(f"next: shieldwall study run {name}", soft_wrap=True)
+    console.print(f"next: shieldwall study run {study.command}", soft_wrap=True)
 
 
 @study_app.command("run")
@@ -114,12 +114,10 @@ def run_command(
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
     console.print(study.title, soft_wrap=True)
-    outcome = run_steps(
-        steps_of(study), places, jobs=default_jobs() if jobs is None else jobs, minutes=minutes,
-        device=device, console=console,
-    )  # fmt: skip
+    number = default_jobs() if jobs is None else jobs
+    outcome = run_steps(steps_of(study), places, console, jobs=number, minutes=minutes, device=device)
     if not outcome.left:
-        console.print(f"next: shieldwall study report {name}", soft_wrap=True)
+        console.print(f"next: shieldwall study report {study.command}", soft_wrap=True)
     elif not outcome.failed:
         console.print(f"{len(outcome.left)} steps are left; run the same command to resume", soft_wrap=True)
     else:

@@ -52,14 +52,9 @@ def machine_name(device: str | None) -> str:
 
 
 def run_steps(
-    steps: Sequence[Step],
-    places: Places,
-    *,
-    jobs: int,
-    minutes: float | None,
-    device: str | None,
-    console: Console,
-) -> Outcome:
+    steps: Sequence[Step], places: Places, console: Console,
+    *, jobs: int, minutes: float | None = None, device: str | None = None,
+) -> Outcome:  # fmt: skip
     """Do all steps that are not done, each after those that it needs, by `jobs` processes.
 
     A failed step is noted, and what needs it is left. After `minutes`, or on Ctrl-C, all processes end at
@@ -69,7 +64,7 @@ def run_steps(
         raise UserError(f"--jobs must be at least 1; given: {jobs}")
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
     outcome = Outcome(to_do(steps, places))
-    left, total, said, told = outcome.left, len(outcome.left), time.monotonic(), False
+    left, total, last_line, has_waited = outcome.left, len(outcome.left), time.monotonic(), False
     with _Workers(min(jobs, total), device) as workers:
         while time.monotonic() < end:
             names = {step.name for step in left}
@@ -78,14 +73,16 @@ def run_steps(
             ready = [step for step in ready if not any(need.name in names for need in step.needs)]
             if not ready and not busy:
                 break
-            for step in ready:
+            for step in ready if workers.idle else ():
+                if step.run.key in busy or not workers.idle:
+                    continue
                 if places.is_done(step):  # by another process
                     left.remove(step)
                 elif places.is_locked(step.run):
-                    if not told:
+                    if not has_waited:
                         console.print(f"waiting for another process that works on {step.run}", soft_wrap=True)
-                    told = True
-                elif workers.idle and step.run.key not in busy:
+                    has_waited = True
+                else:
                     places.note_failure(step, None)
                     workers.give(step, task(step, places))
                     busy.add(step.run.key)
@@ -101,8 +98,8 @@ def run_steps(
                 outcome.failed[step.name] = error or "it ended without its result"
                 places.note_failure(step, outcome.failed[step.name])
                 console.print(f"{step}: failed: {outcome.failed[step.name]}", soft_wrap=True)
-            if time.monotonic() - said > _SECONDS_BETWEEN_LINES:
-                said = time.monotonic()
+            if time.monotonic() - last_line > _SECONDS_BETWEEN_LINES:
+                last_line = time.monotonic()
                 for step in workers.steps.values():
                     console.print(f"{step}: {places.state(step)}", soft_wrap=True)
     return outcome

@@ -129,8 +129,7 @@ def not_measured(
         units = [cost(step, places) for step in left]
         hours = sum(count * seconds.get(kind, math.nan) for kind, count in units if count) / 3600
         price = "" if math.isnan(hours) else f", {hours:.1f} hours"
-        scale = "" if study.scale == 1 else f" --scale {study.scale:g}"
-        command = f"shieldwall study run {study.name} --rows {row} --sigma {sigma:g}{scale}"
+        command = f"shieldwall study run {study.command} --rows {row} --sigma {sigma:g}"
         lines.append(f"{row}, sigma {sigma:g}: {runs} run{'s' * (runs > 1)}{price}: `{command}`")
     return lines
 

@@ -122,7 +122,8 @@ class Places:
             if root != roots[0] and not root.is_dir():
                 raise UserError(f"--runs takes folders with runs; {root} is none")
             for files in map(Files, sorted(root.iterdir()) if root.is_dir() else ()):
-                if (key := files.key()) is None:
+                is_beside_its_folder = (root / files.path.name.removesuffix(SUFFIX) / "recipe.yaml").is_file()
+                if (is_archive(files.path) and is_beside_its_folder) or (key := files.key()) is None:
                     continue
                 if files.packed is not None:
                     self._archives.setdefault(key, files)
@@ -274,9 +275,9 @@ def _same_protocol(content: Mapping[str, Any], run: Run) -> bool:
     wanted = {"seed": run.recipe.seed, "tuned": set(run.tune), "radii": sorted(which.radii), "votes": None}
     wanted |= {key: getattr(which, key) for key in ("every", "n0", "n", "alpha", "bound", "precision")}
     wanted |= {"norm": which.norm} if which.norm else {}
-    found = {**settings, "tuned": set(settings.get("tuned", {})), "radii": settings.get("radii", [])}
+    stored = {**settings, "tuned": set(settings.get("tuned", {})), "radii": settings.get("radii", [])}
     is_exact = str(settings.get("noise")).startswith("exact")
-    return is_exact == which.exact_noise and all(found.get(key) == value for key, value in wanted.items())
+    return is_exact == which.exact_noise and all(stored.get(key) == value for key, value in wanted.items())
 
 
 def _size(folder: Path) -> int:

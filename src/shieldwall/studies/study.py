@@ -107,6 +107,12 @@ class Study:
         scale = "" if self.scale == 1 else f" (scale {self.scale:g}: fewer epochs, inputs and draws)"
         return f"{self.name}: {self.summary}{scale}"
 
+    @property
+    def command(self) -> str:
+        """What follows the verb on the command line."""
+        scale = TINY if self.one_rho else f"{self.scale:g}"
+        return self.name if self.scale == 1 else f"{self.name} --scale {scale}"
+
     @cached_property
     def shown(self) -> list[Run]:
         """The runs of the rows that the study is about."""
@@ -215,14 +221,14 @@ def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str 
         raise UserError(f"--scale takes a number above 0 and at most 1, or `{TINY}`; given: {scale!r}")
     content = _written(name)
     keys = {each.name for each in fields(Study)[6:]}
-    given: dict[str, Any] = {
+    chosen: dict[str, Any] = {
         "name": name, "scale": size, "pick": only, "sigmas": sigmas, "one_rho": scale == TINY,
         "settings": {key: value for key, value in content.items() if key not in keys},
     }  # fmt: skip
     own = {key: value for key, value in content.items() if key in keys}
     own.setdefault("paper", [name] if paper.rows(name) else [])
     try:
-        study: Study = build(Study, own, **given)
+        study: Study = build(Study, own, **chosen)
     except UserError as error:
         raise UserError(f"study {name}: {str(error).replace('recipe key', 'study key')}") from error
     if not study.rows:
