@@ -1,6 +1,7 @@
 """`study show`, `run` and `report`: every step once, whatever fails or is killed, and to the same bytes."""
 
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -263,4 +264,21 @@ def test_two_share_the_work(filled: Path, mine: Path) -> None:
     assert (
         len({line.rpartition(": done")[0] for line in done}) == 10
     )  # one may see that the other has done it
+    assert results(Path()) == results(filled)
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_a_failed_step(filled: Path, mine: Path) -> None:
+    """No file may be larger than 20 kB: no checkpoint can be written, but a note of the failure can."""
+
+    def fill() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+
+    with process(*RUN, before=fill) as started:
+        ended = finish(started)
+    assert ended.code == 1
+    assert "train base, sigma 0.25, members 2: failed: cannot write " in ended.out
+    assert "the disk is full" in ended.out
+    assert resumed(Path()).code == 0
     assert results(Path()) == results(filled)
