@@ -1,5 +1,6 @@
 """Studies as values: from rows to runs, the paper's settings, and mistakes in one line."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,11 +146,24 @@ def test_a_study_like_another(tmp_path: Path) -> None:
     assert run.tune == ("sween",)
 
 
-def test_a_study_from_a_run_folder_or_a_recipe_file(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text(recipes.get("smoke").to_yaml())
-    rows = {"a": {"recipe": str(tmp_path / "own.yaml"), "from": "runs/elsewhere"}}
-    (run,) = built(tmp_path, rows=rows).runs
-    assert (run.recipe.init_from, run.recipe.members) == ("runs/elsewhere", 2)
+def test_a_study_from_run_folders_and_a_recipe_file(tmp_path: Path) -> None:
+    """Runs that start from other members are other runs, wherever these lie."""
+    smoke = recipes.get("smoke")
+    (tmp_path / "own.yaml").write_text(smoke.to_yaml())
+    for name, recipe in (("a", smoke), ("b", replace(smoke, seed=1)), ("c", smoke)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "recipe.yaml").write_text(recipe.to_yaml())
+    rows = {name: {"recipe": str(tmp_path / "own.yaml"), "from": str(tmp_path / name)} for name in "abc"}
+    mine = built(tmp_path, rows=rows)
+    assert [(run.row, run.recipe.init_from) for run in mine.runs] == [
+        (name, str(tmp_path / name)) for name in "cb"
+    ]
+    (pretrained,) = built(tmp_path, rows={"a": {"recipe": "digits-drt", "from": "digits-gaussian-0.25"}}).runs
+    assert pretrained.recipe.init_from == "digits-gaussian-0.25"
+    with pytest.raises(
+        UserError, match="row a: cannot start from nowhere: it is neither a row nor a run folder"
+    ):
+        built(tmp_path, rows={"a": {"recipe": "smoke", "from": "nowhere"}})
 
 
 @pytest.mark.parametrize(

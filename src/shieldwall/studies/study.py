@@ -25,13 +25,16 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from shieldwall import recipes
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.recipes import Recipe
+from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.recipes.fields import build, coerce
 from shieldwall.recipes.recipe import read_mapping
 from shieldwall.results import paper
 from shieldwall.results.rows import method_of
+from shieldwall.runs.pretrained import resolve_run
 
 PACKAGED = Path(__file__).with_name("paper.yaml")
 TINY, TINY_SCALE = "tiny", 0.01
@@ -58,7 +61,7 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        return key_of(run.recipe for run in self.chain)
+        return key_of([*(run.recipe for run in self.chain), *origins(self.chain[-1].recipe.init_from)])
 
     @property
     def chain(self) -> "list[Run]":
@@ -157,6 +160,7 @@ class Study:
                 if all(values.get(key, value) == value for key, value in shared.items()):
                     recipe = self._recipe(row["recipe"], {**shared, **values})
                     recipe = replace(recipe, init_from=None if base else start)
+                    origins(recipe.init_from)  # refuses what is no run
                     runs.append(Run(name, recipe, {**shared, **values}, base, tune, votes, self.compile))
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
@@ -243,6 +247,15 @@ def key_of(chain: Iterable[Recipe]) -> str:
     content = [{key: value for key, value in asdict(each).items() if key not in left_out} for each in chain]
     with_floats = json.loads(json.dumps(content), parse_int=float)
     return hashlib.sha256(json.dumps(with_floats, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def origins(start: str | None) -> list[Recipe]:
+    """The recipe of a run folder or pretrained name that a row starts from, and of those before."""
+    folder = resolve_run(start) if start else Path()
+    files = [folder / name for name in ("recipe.yaml", "start.yaml") if start and (folder / name).is_file()]
+    if start and not files:
+        raise UserError(f"cannot start from {start}: it is neither a row nor a run folder")
+    return [from_mapping(document) for file in files for document in yaml.safe_load_all(file.read_text())]
 
 
 def spoken(value: Any) -> str:
