@@ -38,6 +38,10 @@ class UserError(ValueError):
     """
 
 
+class LockedError(UserError):
+    """Another process works on the same folder."""
+
+
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest one that does."""
     known = sorted(known)

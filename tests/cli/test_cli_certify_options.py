@@ -429,10 +429,10 @@ def test_folders_of_older_versions_go_on(
         del settings[key]
     settings["weights"] = settings.pop("members_sha256")
     path.write_text(yaml.safe_dump(settings))
+    (trained / "SHA256SUMS").unlink()
     seen: list[bool] = []
     is_prepared = property(lambda _: False, lambda _, value: seen.append(value))
     monkeypatch.setattr(Sampler, "is_prepared", is_prepared, raising=False)
-    (trained / "SHA256SUMS").unlink()
     assert shieldwall("certify", trained, "--limit", 3).code == 0
     assert seen == [False], "in the form in which they were begun"
     assert len(timeless(trained)["we"]) == 4

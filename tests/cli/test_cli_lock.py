@@ -142,6 +142,8 @@ def test_weights_that_are_swapped_meanwhile_are_noticed(
     said = "the weights were changed by another process; put those back that"
     refused(shieldwall("certify", trained, "--limit", 4), str(trained / "members"), said)
     assert timeless(trained) == timeless(finished, 4)  # of the weights before, as the settings say
+    refused(shieldwall("certify", trained, "--limit", 5), "is not the file that was written")
+    (trained / "SHA256SUMS").unlink()
     refused(shieldwall("certify", trained, "--limit", 5), "other settings (members_sha256: ")
 
 

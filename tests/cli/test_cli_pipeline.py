@@ -177,6 +177,7 @@ def test_precision_and_exact_noise_are_the_recipes_unless_given(run: Path, monke
         return sw.predict(*arguments, **options)
 
     monkeypatch.setattr(predict, "predict", spy)
+    (run / "SHA256SUMS").unlink()
     recipe = run / "recipe.yaml"
     content = yaml.safe_load(recipe.read_text())
     content["certification"] |= {"precision": "bfloat16", "exact_noise": True}

@@ -10,7 +10,18 @@ from typer.testing import CliRunner
 
 from shieldwall import cli, recipes
 
-VERBS = ["train", "certify", "tune-weights", "predict", "report", "theory", "data", "recipes", "demo"]
+VERBS = [
+    "train",
+    "certify",
+    "tune-weights",
+    "predict",
+    "report",
+    "theory",
+    "study",
+    "data",
+    "recipes",
+    "demo",
+]
 
 
 def test_help_names_every_verb():

@@ -30,6 +30,8 @@ def write_ours() -> WriteLog:
         rows = [OURS.split()]
         for k, (idx, label, predict, radius) in enumerate(lines):
             own = {name: cell if isinstance(cell, str) else cell[k] for name, cell in cells.items()}
+            if own.get("n", "").isdigit() and "counts" not in own:
+                own["counts"] = f"{int(own['n']) - 10},10"  # they sum to n
             first = [str(idx), str(label), str(predict), radius, str(int(label == predict))]
             rows.append([*first, *({**USUAL, **own}[name] for name in OURS.split()[5:])])
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -133,7 +133,6 @@ def test_a_single_run_beside_them_is_told_apart(tmp_path: Path, three: list[Row]
     "other",
     [
         {"schedule": {"epochs": 3}},
-        {"sigma": 0.5},
         {"objective": {"name": "gaussian", "num_noise": 4}},
         *CERTIFIED_OTHERWISE,
         {"seed": 0},
@@ -183,11 +182,11 @@ def test_starts_that_nothing_is_known_of_are_alike_in_the_same_folder_only(
         assert [row.seeds for row in read(tmp_path, "0", "1", "2")] == [2, 1]
 
 
-def test_two_groups_of_one_name_say_their_folders(tmp_path: Path, write_run: Write) -> None:
+def test_two_groups_of_one_name_say_what_differs(tmp_path: Path, write_run: Write) -> None:
     for folder, seed, epochs in (("a", 0, 1), ("b", 1, 1), ("c", 0, 2), ("d", 1, 2)):
         write_run(tmp_path / folder, "digits", ["we"], seed=seed, epochs=epochs)
     rows = read(tmp_path, "a", "b", "c", "d")
-    assert [row.title for row in rows] == ["digits (a, b) WE", "digits (c, d) WE"]
+    assert [row.title for row in rows] == ["digits (epochs 1) WE", "digits (epochs 2) WE"]
 
 
 def test_logs_of_other_tools_stay_as_they_are(tmp_path: Path, write_ours: Write) -> None:

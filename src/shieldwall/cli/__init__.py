@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 import shieldwall
-from shieldwall.cli import catalogue, report, run
+from shieldwall.cli import catalogue, report, run, study
 from shieldwall.cli.options import console
 from shieldwall.errors import UserError
 
@@ -59,6 +59,7 @@ app.command("verify")(report.verify_command)
 app.command("serve")(report.serve_command)
 app.command("recipes")(catalogue.recipes_command)
 app.command("demo")(run.demo_command)
+app.add_typer(study.study_app, name="study")
 app.add_typer(catalogue.data_app, name="data")
 app.add_typer(report.theory_app, name="theory")
 

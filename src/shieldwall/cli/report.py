@@ -39,6 +39,12 @@ def report_command(
         bool,
         typer.Option("--envelope", help="Show one row for all sigmas of a method: the best at each radius."),
     ] = False,
+    best_over: Annotated[
+        str,
+        typer.Option(
+            help="Show one row for the runs that differ in these keys, such as rho,sigma: the best."
+        ),
+    ] = "",
     table: Annotated[
         list[Path] | None, typer.Option(help="Write the table (.tex, .md or .csv); repeat it for more files.")
     ] = None,
@@ -70,7 +76,8 @@ def report_command(
         check_figure_path(path)
     chosen_votes = [name.strip() for name in votes.split(",") if name.strip()]
     records = read_runs(_certified(path) for path in runs)
-    rows = rows_of(records, chosen_votes, envelope=envelope)
+    over = tuple(key.strip() for key in best_over.split(",") if key.strip()) or ("sigma",) * envelope
+    rows = rows_of(records, chosen_votes, best_over=over)
     console.print(to_terminal(accuracy_table(rows, chosen_radii, intervals=intervals)), crop=False)
     for path in table or ():
         write_output(path, table_text(rows, path, chosen_radii, intervals=intervals).encode())

@@ -115,6 +115,10 @@ KNOWN = {
     ),
 }
 NAMES = tuple(KNOWN)
+_PUBLISHED_SIZES = {
+    "digits": (1_437, 360), "mnist": (60_000, 10_000), "fashion-mnist": (60_000, 10_000),
+    "cifar10": (50_000, 10_000), "imagenet": (1_281_167, 50_000),
+}  # fmt: skip
 
 
 def dataset_spec(name: str) -> DatasetSpec:
@@ -123,6 +127,30 @@ def dataset_spec(name: str) -> DatasetSpec:
     ImageNet's class names are those of its folders; here they are the numbers 0 to 999.
     """
     return _known(name).spec
+
+
+def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int]:
+    """The numbers of training and test images: of the files on this machine, or else as published."""
+    try:
+        paths = list(locate(name, data_dir).members.values()) if KNOWN[name].folders else []
+    except UserError:
+        paths = []
+    if not paths:
+        return _PUBLISHED_SIZES[name]
+    if name == "imagenet":
+        train, test = (sum(1 for _ in path.glob("*/*")) for path in paths)
+        return train, test
+    if name == "cifar10":
+        *train_sizes, size = (path.stat().st_size // 3073 for path in paths)
+        return sum(train_sizes), size
+    return _idx_length(paths[1]), _idx_length(paths[3])
+
+
+def _idx_length(labels: Path) -> int:
+    """How many labels there are, after 8 bytes; a gzip file ends with its unpacked size."""
+    is_packed = labels.suffix == ".gz"
+    size = int.from_bytes(labels.read_bytes()[-4:], "little") if is_packed else labels.stat().st_size
+    return size - 8
 
 
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":

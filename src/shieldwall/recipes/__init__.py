@@ -16,13 +16,22 @@ from shieldwall.recipes.numbers import (
     SHORT,
     smoke,
 )
-from shieldwall.recipes.recipe import Certification, Recipe, difference, from_file, from_mapping, override
+from shieldwall.recipes.recipe import (
+    Certification,
+    Recipe,
+    difference,
+    distinctions,
+    from_file,
+    from_mapping,
+    override,
+)
 
 __all__ = [
     "FAMILIES",
     "Certification",
     "Recipe",
     "difference",
+    "distinctions",
     "from_file",
     "from_mapping",
     "get",

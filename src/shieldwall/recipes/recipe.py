@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ TRAINING_PRECISIONS = ("float32", "bfloat16")
 
 FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
 """Keys of earlier versions, read for one more release."""
+
+_PATHS = ("init_from", "start")
 
 JOINT = ("drt", "adp", "gal")
 """Methods that compare members, so that all must see the same batches. With the others each member has its
@@ -169,17 +171,23 @@ def from_mapping(mapping: Mapping[str, Any]) -> Recipe:
 
 
 def from_file(path: Path) -> Recipe:
+    return from_mapping(read_mapping(path, "recipe", "data, model and sigma"))
+
+
+def read_mapping(path: Path, kind: str, keys: str) -> dict[str, Any]:
+    """The keys of a YAML file, a recipe or a study, which must have keys such as these."""
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
+        verb = "recipes" if kind == "recipe" else "study list"
         raise UserError(
-            f"the recipe file {path} does not exist; `shieldwall recipes` lists those by name"
+            f"the {kind} file {path} does not exist; `shieldwall {verb}` lists those by name"
         ) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path} is not a readable recipe: {' '.join(str(error).split())}") from error
+        raise UserError(f"{path} is not a readable {kind}: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise UserError(f"{path} is not a recipe: it must hold keys such as data, model and sigma")
-    return from_mapping(content)
+        raise UserError(f"{path} is not a {kind}: it must hold keys such as {keys}")
+    return content
 
 
 def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
@@ -215,6 +223,30 @@ def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     a, b = _dotted(ours), _dotted(theirs)
     keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
     return "; ".join(f"{key}: {a.get(key)!r}, not {b.get(key)!r}" for key in keys)
+
+
+def distinctions(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """What each of several recipes has in the keys in which they differ, by the key's short name.
+
+    Names, paths and certification aside; `rho` stands for DRT's two weights, `N` for the members.
+    """
+    flat = [_dotted(content) for content in contents]
+    keys = [key for key in flat[0] if all(key in other for other in flat)]
+    keys = [key for key in keys if any(other[key] != flat[0][key] for other in flat)]
+    named: dict[str, list[str]] = {}
+    for key in keys:
+        last = key.rpartition(".")[2]
+        if last in ("rho_gd", "rho_cm"):
+            named["rho"] = [key.replace(last, weight) for weight in ("rho_gd", "rho_cm")]
+        elif key not in ("name", "summary", *_PATHS) and not key.startswith("certification."):
+            named["N" if key == "members" else last] = [key]
+    return [
+        {name: ", ".join(_spoken(each.get(key)) for key in of) for name, of in named.items()} for each in flat
+    ]
+
+
+def _spoken(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _dotted(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

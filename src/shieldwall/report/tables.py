@@ -67,12 +67,31 @@ def accuracy_table(
     """
     return Table(
         describe(rows),
-        titles(rows),
+        [_without_place(row, title) for row, title in zip(rows, titles(rows), strict=True)],
         [row.run for row in rows],
-        _columns(rows, table_radii(rows, radii), intervals),
+        _varied(rows) + _columns(rows, table_radii(rows, radii), intervals),
         notes(rows, intervals=intervals),
         intervals,
     )
+
+
+def _varied(rows: Sequence[Row]) -> list[Column]:
+    """A column for each key of the recipes in which runs of the same name differ."""
+    records = [None if row.is_envelope else row.logs[0].record for row in rows]
+    keys = dict.fromkeys(key for record in records if record for key in record.varied)
+    if all(row.seeds > 1 for row in rows):
+        keys.pop("seed", None)
+    return [
+        _plain(("", key), [record.varied.get(key, "") if record else "" for record in records])
+        for key in keys
+    ]
+
+
+def _without_place(row: Row, title: str) -> str:
+    """The title without what has columns of its own."""
+    record = row.logs[0].record
+    is_in_columns = record is not None and record.varied and not row.is_envelope
+    return title.replace(row.run, record.base, 1) if record and is_in_columns else title
 
 
 def describe(rows: Sequence[Row]) -> str:
@@ -199,10 +218,11 @@ def _about_interrupted(rows: Sequence[Row]) -> str:
 def _about_envelopes(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
-    sigmas = sigmas_of(rows)
+    sigmas, over = sigmas_of(rows), rows[0].over
     same = all(sigmas_of([row]) == sigmas for row in rows)
     which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}" if same else "the sigmas that were run"
-    what = f"best sigma: at each radius the best of {which}, selected on these inputs"
+    which = which if over == "sigma" else "the runs that differ in that"
+    what = f"best {over}: at each radius the best of {which}, selected on these inputs"
     return f"{what}; no single classifier attains it"
 
 
@@ -212,7 +232,8 @@ def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
     if averaged:
         where = "" if len(averaged) == len(rows) else ", where averaged,"
         over += f" and{where} over {_seeds(averaged)} (Student's t; the squares of both widths add up)"
-    at_once = ", for all sigmas at once (Bonferroni)" if any(row.is_envelope for row in rows) else ""
+    overs = {row.over for row in rows if row.is_envelope}
+    at_once = f", for all {'sigmas' if overs == {'sigma'} else 'runs'} at once (Bonferroni)" if overs else ""
     return f"in brackets: the 95% interval {over}{at_once}"
 
 

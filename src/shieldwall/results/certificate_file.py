@@ -62,7 +62,7 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
     table.check_indices(indices)
     counts, counts0 = table.counts("counts"), table.counts("counts0")
     for column, by_class in (("n", counts), ("n0", counts0)):
-        if column in table.columns and by_class is not None:
+        if table.columns.keys() >= set(COLUMNS) and by_class is not None:
             table.check_sums(column, by_class)
     certificates = Certificates(
         labels,

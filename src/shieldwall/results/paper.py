@@ -78,6 +78,18 @@ def counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
     return replace(chosen, acr=acr.acr, note="; ".join(filter(None, (chosen.note, acr.note))))
 
 
+def is_of(row: PaperRow, recipe: "Recipe", vote: str) -> bool:
+    """Whether the row is of a vote of this run, or of the best of several of which the run can be one."""
+    wanted = _description(recipe, vote)
+    if wanted is None or row.dataset != recipe.data:
+        return False
+    if row.table in _TUNED_WEIGHTS and not wanted.tuned:  # what it calls `ae` has equal weights
+        wanted = replace(wanted, protocol=wanted.protocol.replace("we", "ae"))
+    same_numbers = row.sigma in (None, recipe.sigma) and row.rho in (None, weights_of_drt(recipe))
+    same_weights = wanted.tuned <= (row.table in _TUNED_WEIGHTS)
+    return wanted.fits(row) and same_numbers and same_weights and (not _is_member(vote) or vote == "member-1")
+
+
 def weights_of_drt(recipe: "Recipe") -> tuple[float, float]:
     """(rho_gd, rho_cm), both 0 where the recipe is not of DRT."""
     return _weights(recipe.objective)

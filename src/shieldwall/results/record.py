@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from shieldwall.errors import UserError
-from shieldwall.recipes import Recipe, from_mapping
+from shieldwall.recipes import Recipe, distinctions, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
 from shieldwall.results.certificate_file import parse, with_current_names
 from shieldwall.results.certificate_writer import WANTED
@@ -47,7 +47,9 @@ class RunRecord:
     is_run: bool = True
     """Whether it is a run, not a single file."""
     place: str = ""
-    """The end of its path, if other records have the same name."""
+    """What distinguishes it from others of the same name: what differs in the recipe, or its path's end."""
+    varied: Mapping[str, str] = field(default_factory=dict)
+    """The keys in which its recipe differs from those of the same name, if that distinguishes them."""
     sums: Sums | None = None
     """The digests of its files, which those read here agree with."""
 
@@ -214,14 +216,34 @@ def _records(drafts: Sequence[_Draft]) -> list[RunRecord]:
     homes: dict[str, set[Path]] = defaultdict(set)
     for run in drafts:
         homes[run.name].add(run.home)
+    varied = {name: _varied([run for run in drafts if run.name == name]) for name in homes}
     records = []
     for run in drafts:
-        place = _shortest(run.home, homes[run.name]) if len(homes[run.name]) > 1 else ""
-        record = RunRecord(run.name, run.home, run.certificates, run.files, run.is_run, place, run.sums)
+        own = varied[run.name].get(run.home, {})
+        place = ", ".join(f"{key} {value}" for key, value in own.items())
+        if not own and len(homes[run.name]) > 1:
+            place = _shortest(run.home, homes[run.name])
+        record = RunRecord(
+            run.name, run.home, run.certificates, run.files, run.is_run, place, own, run.sums
+        )  # fmt: skip
         if run.is_run:
             check_votes(run.certificates, run.named, record.settings, run.home)
         records.append(record)
     return records
+
+
+def _varied(drafts: Sequence[_Draft]) -> dict[Path, dict[str, str]]:
+    """By folder, what differs in the recipes of these runs; nothing where that does not distinguish them."""
+    recipes = [content[:1] for run in drafts if (content := _yaml_mappings(run.files.get("recipe.yaml", "")))]
+    if len(recipes) < len(drafts) or len(drafts) < 2:
+        return {}
+    different = distinctions([content for (content,) in recipes])
+    seedless = [{key: value for key, value in own.items() if key != "seed"} for own in different]
+    if len({str(own) for own in seedless}) == len(drafts):
+        different = seedless
+    if len({str(own) for own in different}) < len(drafts) or not seedless[0]:
+        return {}
+    return {run.home: own for run, own in zip(drafts, different, strict=True)}
 
 
 def _read_archive(path: Path, home: Path) -> _Draft:

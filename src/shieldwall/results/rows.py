@@ -26,7 +26,9 @@ class Row:
     title: str
     run: str
     by_sigma: tuple[tuple[Log, ...], ...]
-    """For each sigma the logs that differ by seed, the same number at each sigma; usually a single log."""
+    """For each sigma, or each run of a choice, the logs that differ by seed, the same number each time."""
+    over: str = "sigma"
+    """What the best is chosen over, where there are several."""
 
     @property
     def logs(self) -> list[Log]:
@@ -71,7 +73,8 @@ class Row:
     @property
     def combines(self) -> str:
         """What the row shows as one: "best sigma", "3 seeds", both, or nothing."""
-        parts = ["best sigma"] if self.is_envelope else []
+        best = "best sigma" if self.over == "sigma" else f"best {self.over} of {len(self.by_sigma)} runs"
+        parts = [best] if self.is_envelope else []
         return ", ".join([*parts, f"{self.seeds} seeds"] if self.seeds > 1 else parts)
 
 
@@ -80,13 +83,13 @@ def rows_of(
     votes: Collection[str] = (),
     *,
     average_seeds: bool = True,
-    envelope: bool = False,
+    best_over: Sequence[str] = (),
 ) -> list[Row]:
     """The rows of these runs, for all votes or the named ones, in the order they were read."""
     rows = rows_of_logs(select_votes([log for record in records for log in record.logs], votes))
     if average_seeds:
         rows = average_over_seeds(rows)
-    return envelope_rows(rows) if envelope else rows
+    return envelope_rows(rows, best_over) if best_over else rows
 
 
 def select_votes(logs: Sequence[Log], votes: Collection[str]) -> list[Log]:
@@ -129,16 +132,25 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
     return list(kept.values())
 
 
-def envelope_rows(rows: Sequence[Row]) -> list[Row]:
-    """Join the rows of one method and vote at several sigmas, in the place of the first one."""
-    groups = sigma_groups(rows)
-    if not groups:
-        raise UserError(
-            "--envelope needs one method at two or more sigmas, with one run or the same number of seeds "
-            "at each sigma, certified with the same settings"
-        )
+def envelope_rows(rows: Sequence[Row], over: Sequence[str] = ("sigma",)) -> list[Row]:
+    """The same as `best_rows`, of rows of which some can be joined."""
+    best = best_rows(rows, over)
+    if len(best) < len(rows):
+        return best
+    option = "--envelope" if tuple(over) == ("sigma",) else f"--best-over {','.join(over)}"
+    raise UserError(
+        f"{option} needs one method at two or more sigmas, or with other values of that, with one run or the "
+        "same number of seeds at each sigma, certified with the same settings"
+    )
+
+
+def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
+    """Join the rows of one method and vote that differ in these keys, in the place of the first one.
+
+    `over` are keys of recipes, `rho` both weights of DRT. With sigma, a method's numbers may change with it.
+    """
     kept = {id(row): row for row in rows}
-    for group in groups:
+    for group in _choices(rows, over):
         if len({row.seeds for row in group}) > 1:
             # The best of a mean over three seeds and of a single run has neither's deviation or interval.
             counts = [f"{row.seeds} at sigma {row.certificates[0].sigma:g}" for row in group]
@@ -146,10 +158,44 @@ def envelope_rows(rows: Sequence[Row]) -> list[Row]:
                 f"{envelope_row(group).title}: an envelope needs the same number of seeds at each sigma; "
                 f"given: {', '.join(counts[:-1])} and {counts[-1]}"
             )
-        kept[id(group[0])] = envelope_row(group)
+        kept[id(group[0])] = envelope_row(group, ", ".join(over))
         for row in group[1:]:
             del kept[id(row)]
     return list(kept.values())
+
+
+def _choices(rows: Sequence[Row], over: Sequence[str]) -> list[list[Row]]:
+    """Rows by what they have in common beside these keys, where there are several."""
+    groups: dict[object, list[Row]] = defaultdict(list)
+    for row in rows:
+        recipe = _recipe(row)
+        if recipe is not None:
+            method = method_key(recipe) if "sigma" in over else _without(recipe, over)
+            groups[method, certification_key(row.logs[0])].append(row)
+    several = [group for group in groups.values() if len(group) > 1]
+    for group in several if "sigma" in over else ():
+        for sigma in sigmas_of(group):
+            at_sigma = [row for row in group if sigmas_of([row]) == [sigma]]
+            if len({_without(_recipe(row) or {}, over) for row in at_sigma}) > 1:
+                raise UserError(
+                    f"{', '.join(row.run for row in at_sigma)} differ at sigma {sigma:g} in more than "
+                    f"{', '.join(over)}: add it, such as --best-over rho,sigma, or show fewer runs"
+                )
+    return several
+
+
+def _without(recipe: Mapping[str, Any], over: Sequence[str]) -> str:
+    """A recipe, and those it starts from, without these keys and the seed, as text."""
+    removed = {f"objective.{weight}" for weight in ("rho_gd", "rho_cm") if "rho" in over} | set(over)
+
+    def kept(part: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        return {
+            key: kept(value, f"{prefix}{key}.") if isinstance(value, Mapping) else value
+            for key, value in part.items()
+            if f"{prefix}{key}" not in removed
+        }
+
+    return seed_free_key({**kept(recipe), "name": method_of(str(recipe.get("name")), recipe.get("sigma"))})
 
 
 def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
@@ -166,11 +212,11 @@ def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
     return [group for group in groups.values() if 1 < len(sigmas_of(group)) == len(group)]
 
 
-def envelope_row(rows: Sequence[Row]) -> Row:
-    """Rows at several sigmas as one."""
+def envelope_row(rows: Sequence[Row], over: str = "sigma") -> Row:
+    """Rows at several sigmas, or of several runs, as one."""
     recipe = _recipe(rows[0]) or {}
     name = method_of(str(recipe.get("name", rows[0].run)), recipe.get("sigma"))
-    return Row(f"{name} {vote_title(rows[0].vote)}", name, tuple(tuple(row.logs) for row in rows))
+    return Row(f"{name} {vote_title(rows[0].vote)}", name, tuple(tuple(row.logs) for row in rows), over)
 
 
 def titles(rows: Sequence[Row]) -> list[str]:
@@ -278,6 +324,9 @@ def _base(row: Row) -> str:
 
 def _places(rows: Sequence[Row]) -> tuple[str, ...]:
     """What differs between runs with the same name: a and b for "digits (a)" and "digits (b)"."""
+    record = rows[0].logs[0].record
+    if record is not None and record.varied:
+        return tuple(f"{key} {value}" for key, value in record.varied.items() if key != "seed")
     return tuple(row.logs[0].record.place if row.logs[0].record else "" for row in rows)
 
 

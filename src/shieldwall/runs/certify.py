@@ -266,15 +266,15 @@ def _certify_by_processes(
     device = resolve_device(options["device"])
     if _is_worth_a_trial(run, device, which, wanted) and not _first_settings(certificates):
         trained = TrainedRun.open(run, data_dir=data_dir, device=options["device"])
-        plan, chosen = trained.plan(which, options["seed"]), trained.votes(options["votes"] or None)
+        plan, votes = trained.plan(which, options["seed"]), trained.votes(options["votes"] or None)
         with threads(1):  # as each process has
             sampler = fastest(
-                partial(trained.sampler, plan, chosen, prepare=True), _draws(which, wanted), [1],
+                partial(trained.sampler, plan, votes, prepare=True), _draws(which, wanted), [1],
                 batch_size=options["batch_size"], compile=options["compile"],
             )  # fmt: skip
         options = {**options, "batch_size": sampler.batch_size, "compile": sampler.is_compiled}
-    now = environment.describe(device)
     if 0 < _done_inputs(certificates) < len(wanted):
+        now = environment.describe(device)
         _say_if_changed(console, run, Shard(1, jobs).folder(certificates), now)
     with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
         run.check_certificates(certificates.name)

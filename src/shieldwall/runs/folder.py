@@ -21,7 +21,7 @@ import yaml
 from filelock import FileLock, Timeout
 from torch import nn
 
-from shieldwall.errors import UserError
+from shieldwall.errors import LockedError, UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
 from shieldwall.results.archive import is_archive
@@ -208,7 +208,7 @@ def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
-            raise UserError(f"another process is working on {folder}; wait for it to end") from error
+            raise LockedError(f"another process is working on {folder}; wait for it to end") from error
 
     def check() -> None:
         if locked is None or _inode(file) != locked:

@@ -235,8 +235,9 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     different = 0
     with threads(settings.get("threads") if trained.device.type == "cpu" else None):
         sampler = trained.sampler(
-            plan, votes, batch_size=settings.get("batch_size"), compile=bool(settings.get("compiled"))
-        )
+            plan, votes, batch_size=settings.get("batch_size"), compile=bool(settings.get("compiled")),
+            prepare=bool(settings.get("prepared")),
+        )  # fmt: skip
         for row in rows:
             index = int(certified.indices[row])
             if int(test.labels[index]) != certified.truth[row]:

@@ -1,8 +1,8 @@
 """DRT's numbers on MNIST, chosen on held-out training images and never on test images.
 
-    python benchmarks/mnist_search.py RUN --epochs 15 --try "5,0.5,0.01" --try "5,5,0.01,warmup=5,clip=1"
+    python benchmarks/drt_search.py RUN --epochs 15 --try "5,0.5,0.01" --try "5,5,0.01,warmup=5,clip=1"
 
-RUN is a trained run with held-out images, such as runs/mnist/gaussian-1.0 of benchmarks/mnist.py. Each try
+RUN is a trained run with held-out images, such as those of `shieldwall study run tab:mnisttable`. Each try
 is rho_gd, rho_cm and the learning rate, then keys of the recipe: those of OF_OBJECTIVE are the objective's,
 all others the schedule's, which is shortened to the given epochs, the rate dropping after two thirds. One
 line for each try, after one for RUN itself: certified accuracy of WE on held-out images by radius, ACR, the

@@ -1,0 +1,204 @@
+"""Studies: `study list`, `study show`, `study run` and `study report`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from shieldwall.cli.options import DataDir, Device, console, numbers
+
+if TYPE_CHECKING:
+    from shieldwall.studies.steps import Places, Step
+    from shieldwall.studies.study import Study
+
+study_app = typer.Typer(
+    help="Sets of runs: every table and figure of the paper, or a YAML file of your own.",
+    no_args_is_help=True,
+)
+Name = Annotated[str, typer.Argument(help="A study's name (`shieldwall study list`) or a YAML file.")]
+Rows = Annotated[
+    str, typer.Option(help="Only the rows that match, such as 'drt*', and what they start from.")
+]
+Sigma = Annotated[str, typer.Option(help="Only these sigmas, such as 0.5,1.0.")]
+Scale = Annotated[
+    str, typer.Option(help="A share of the epochs, inputs and draws, such as 0.1; `tiny` to try it out.")
+]
+Runs = Annotated[
+    list[Path] | None,
+    typer.Option("--runs", help="Folder with runs, made by a study or by hand; new ones go to the first."),
+]
+
+
+@study_app.command("list")
+def list_command() -> None:
+    """List the studies."""
+    from shieldwall.studies import study
+
+    table = Table("study", "runs", "what it is", box=None, header_style="bold", pad_edge=False)
+    for name in study.names():
+        known = study.get(name)
+        table.add_row(name, str(len(known.runs)), known.summary)
+    console.print(table)
+
+
+@study_app.command("show")
+def show_command(
+    name: Name,
+    rows: Rows = "*",
+    sigma: Sigma = "",
+    scale: Scale = "1",
+    runs: Runs = None,
+    cost: Annotated[
+        bool, typer.Option("--cost/--no-cost", help="Time one step of each kind on this machine, once.")
+    ] = True,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
+    from shieldwall.studies.local import unit_seconds
+    from shieldwall.studies.steps import KINDS, steps_of, to_do
+    from shieldwall.studies.steps import cost as unit_cost
+
+    study, places = _opened(name, rows, sigma, scale, runs, data_dir)
+    steps = steps_of(study)
+    left = to_do(steps, places)
+    seconds, _ = unit_seconds(left, places, device, console if cost else None)
+    units = {step.name: unit_cost(step, places) for step in left}
+    hours = {name: count * seconds[kind] / 3600 for name, (kind, count) in units.items() if kind in seconds}
+    of_run: dict[str, dict[str, Step]] = {}
+    for step in steps:
+        of_run.setdefault(step.run.key, {})[step.kind] = step
+    table = Table("", *KINDS, "hours left", box=None, header_style="bold", pad_edge=False)
+    for run in study.runs:
+        own = of_run[run.key]
+        states = [places.state(own[kind]) if kind in own else "-" for kind in KINDS]
+        due = [hours[step.name] for step in own.values() if step.name in hours]
+        table.add_row(str(run), *states, f"{sum(due):.2f}" if due else "")
+    console.print(study.title, soft_wrap=True)
+    console.print(table, crop=False, soft_wrap=True)
+    for run in study.runs:
+        if error := places.failure(run).get("error"):
+            console.print(f"{places.folder(run)}: failed: {error}", soft_wrap=True)
+    if hours:
+        console.print(
+            f"left: {sum(hours.values()):.1f} hours of one core or GPU, by the time of one step of each kind",
+            soft_wrap=True,
+        )
+    console.print(f"next: shieldwall study run {study.command}", soft_wrap=True)
+
+
+@study_app.command("run")
+def run_command(
+    name: Name,
+    rows: Rows = "*",
+    sigma: Sigma = "",
+    scale: Scale = "1",
+    jobs: Annotated[
+        int | None, typer.Option(help="Number of processes; by default one for each GPU, or for each core.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after this time; the same command resumes.")
+    ] = None,
+    runs: Runs = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Train, tune, certify and pack all runs of a study, or what is missing of them.
+
+    A run that several rows or studies need is made once. A failed row does not stop the others.
+    Example: `shieldwall study run tab:mnisttable --scale tiny`
+    """
+    from shieldwall.studies.local import default_jobs, run_steps
+    from shieldwall.studies.steps import steps_of
+
+    study, places = _opened(name, rows, sigma, scale, runs, data_dir)
+    console.print(study.title, soft_wrap=True)
+    number = default_jobs() if jobs is None else jobs
+    outcome = run_steps(steps_of(study), places, console, jobs=number, minutes=minutes, device=device)
+    if not outcome.left:
+        console.print(f"next: shieldwall study report {study.command}", soft_wrap=True)
+    elif not outcome.failed:
+        console.print(f"{len(outcome.left)} steps are left; run the same command to resume", soft_wrap=True)
+    else:
+        blocked = len(outcome.left) - len(outcome.failed)
+        console.print(
+            f"failed steps: {len(outcome.failed)}; steps that need them, or are left: {blocked}",
+            soft_wrap=True,
+        )
+        raise typer.Exit(1)
+
+
+@study_app.command("report")
+def report_command(
+    name: Name,
+    rows: Rows = "*",
+    sigma: Sigma = "",
+    scale: Scale = "1",
+    runs: Runs = None,
+    to: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Write a file: .md or .html (everything), .tex (the tables), .png, .pdf or .svg (the "
+            "curves, a file for each panel). Repeat it for more files."
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+) -> None:
+    """Show a study's results: the paper's tables with ours beside them, and what is not measured yet."""
+    from shieldwall.cli.report import thumbnails
+    from shieldwall.errors import require
+    from shieldwall.files import write_output
+    from shieldwall.report.formats import to_latex, to_terminal
+    from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
+    from shieldwall.results.record import RunRecord, read_runs
+    from shieldwall.results.rows import rows_of
+    from shieldwall.studies import report
+    from shieldwall.studies.local import unit_seconds
+    from shieldwall.studies.steps import steps_of, to_do
+
+    study, places = _opened(name, rows, sigma, scale, runs, data_dir)
+    records: list[RunRecord] = []
+    left: list[str] = []
+    if study.seconds:
+        training = [step for step in steps_of(study) if step.kind == "train"]
+        seconds, machine = unit_seconds(training, places, device, console)
+        tables = [report.seconds_table(study, training, places, seconds)]
+    else:
+        records = read_runs(path for run in study.shown if (path := places.readable(run)))
+        steps = to_do(steps_of(study), places)
+        seconds, machine = unit_seconds(steps, places, device, None)
+        tables, left = report.tables_of(study, records), report.not_measured(study, steps, places, seconds)
+    console.print(study.title, soft_wrap=True)
+    for table in tables:
+        console.print(to_terminal(table), crop=False)
+    for path in to or ():
+        if path.suffix == ".md":
+            write_output(path, report.page(study, tables, records, left, machine).encode())
+        elif path.suffix == ".tex":
+            write_output(path, "\n".join(to_latex(table, path.stem) for table in tables).encode())
+        elif path.suffix == ".html":
+            require("report", f"--to {path}")
+            from shieldwall.report.page.build import report_page
+
+            of_runs = rows_of(records, average_seeds=False)
+            write_output(path, report_page(of_runs, None, thumbnails(data_dir)).encode())
+        else:
+            check_figure_path(path)
+            require("report", f"--to {path}")
+            for panel, drawn in report.figures_of(study, records).items():
+                file = path.with_name(f"{path.stem}-{panel}{path.suffix}") if panel else path
+                write_output(file, figure_bytes(accuracy_figure(drawn), file, describe_figure(drawn)))
+    for line in left:
+        console.print(f"not measured yet: {line}", soft_wrap=True)
+
+
+def _opened(
+    name: str, rows: str, sigma: str, scale: str, runs: list[Path] | None, data_dir: Path | None
+) -> "tuple[Study, Places]":
+    from shieldwall.studies import study
+    from shieldwall.studies.steps import Places
+
+    chosen = study.get(name, only=rows, sigmas=numbers("--sigma", sigma), scale=scale)
+    return chosen, Places(runs or [Path("runs")], data_dir)

@@ -1,0 +1,315 @@
+"""A study: a named set of runs, written as rows of recipes and what varies among them.
+
+    summary: Does a fourth member help?
+    sigma: [0.5, 1.0]
+    members: [3, 4]
+    certification.every: {1.0: 10, 0.5: 20}
+    votes: [we, mme]
+    rows:
+      gaussian: {recipe: mnist-short-gaussian}
+      drt: {recipe: mnist-short-drt, from: gaussian, rho: [[5, 0.5], [5, 5]], tune: [grid]}
+
+`from` is another row or a run folder. Every key that is not the study's or the row's own is a key of the
+recipe, with one value, a list of them, or a mapping from sigma to either; those of the study hold for every
+row. `rho` are pairs (rho_gd, rho_cm), or `published`: all that the paper has for this data, base and sigma.
+A study `like` another has that one's keys and rows beside its own; `only` names the rows it shows.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from fnmatch import fnmatch
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shieldwall import recipes
+from shieldwall.errors import UserError, unknown_name
+from shieldwall.recipes import Recipe, from_mapping
+from shieldwall.recipes.fields import build, coerce
+from shieldwall.recipes.recipe import read_mapping
+from shieldwall.results import paper
+from shieldwall.results.rows import method_of
+from shieldwall.runs.pretrained import resolve_run
+
+PACKAGED = Path(__file__).with_name("paper.yaml")
+TINY, TINY_SCALE = "tiny", 0.01
+"""A scale by name, which also takes one value of rho per row and sigma."""
+_LEAST_N = 100
+_CARRIED = ("sigma", "seed", "members", "model", "data", "noise")
+"""Keys that a run shares with the one that it starts from."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a study: its recipe, and the run that it starts from."""
+
+    row: str
+    recipe: Recipe
+    values: Mapping[str, Any]
+    """What the study sets in the recipe, by key."""
+    start: "Run | None"
+    tune: tuple[str, ...]
+    """The ways to tune weights, as the votes are called: sween, grid, grid-0.5."""
+    votes: tuple[str, ...]
+    """Those that are shown; all are certified."""
+    compile: bool
+
+    @cached_property
+    def key(self) -> str:
+        return key_of([*(run.recipe for run in self.chain), *origins(self.chain[-1].recipe.init_from)])
+
+    @property
+    def chain(self) -> "list[Run]":
+        """This run, the one that it starts from, and so on."""
+        return [self, *(self.start.chain if self.start else [])]
+
+    @property
+    def folder(self) -> str:
+        """What the run folder is called where it is made."""
+        return f"{self.recipe.name}-{self.key}"
+
+    def __str__(self) -> str:
+        said = [f"{key} {spoken(self.values[key])}" for key in (*_CARRIED, "rho") if key in self.values]
+        return ", ".join([self.row, *said])
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as it is written: its own keys, and in `settings` those of its recipes."""
+
+    name: str
+    settings: Mapping[str, Any]
+    scale: float
+    pick: str
+    """A glob: the rows that are wanted."""
+    sigmas: Sequence[float]
+    """Those that are wanted; none for all."""
+    one_rho: bool
+    summary: str = ""
+    notes: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    paper: tuple[str, ...] = ()
+    """The labels of the paper's tables that the runs are held against."""
+    panel: str = ""
+    """The key that has a figure for each of its values."""
+    best_over: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+    """The paper's seconds per mini-batch by row, where the study is about these."""
+    compile: bool = False
+    votes: tuple[str, ...] = ()
+    tune: tuple[str, ...] = ()
+    rows: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        scale = "" if self.scale == 1 else f" (scale {self.scale:g}: fewer epochs, inputs and draws)"
+        return f"{self.name}: {self.summary}{scale}"
+
+    @property
+    def command(self) -> str:
+        """What follows the verb on the command line."""
+        scale = TINY if self.one_rho else f"{self.scale:g}"
+        return self.name if self.scale == 1 else f"{self.name} --scale {scale}"
+
+    @cached_property
+    def shown(self) -> list[Run]:
+        """The runs of the rows that the study is about."""
+        known = self.only or tuple(self.rows)
+        rows = [row for row in known if fnmatch(row, self.pick)]
+        if not rows:
+            raise UserError(f"study {self.name} has no row {self.pick!r}; its rows: {', '.join(known)}")
+        runs = [run for row in rows for run in self.runs_of(row)]
+        runs = [run for run in runs if not self.sigmas or run.recipe.sigma in self.sigmas]
+        if not runs:
+            raise UserError(f"study {self.name} has no run at sigma {spoken(self.sigmas)}")
+        return list({run.key: run for run in runs}.values())
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Every run once, each after the one that it starts from."""
+        return list({run.key: run for shown in self.shown for run in reversed(shown.chain)}.values())
+
+    def runs_of(self, name: str, below: tuple[str, ...] = ()) -> list[Run]:
+        """The runs of a row."""
+        where = f"study {self.name}, row {name}"
+        if name not in self.rows:
+            raise unknown_name(f"row of study {self.name}", name, self.rows)
+        row = self.rows[name]
+        if not isinstance(row, Mapping) or not isinstance(row.get("recipe"), str):
+            raise UserError(f"{where}: it needs a recipe, such as `recipe: mnist-gaussian`; given: {row!r}")
+        start = row.get("from")
+        if name in below:
+            raise UserError(f"{where}: it starts from itself")
+        bases = self.runs_of(start, (*below, name)) if start in self.rows else [None]
+        settings = {
+            **self.settings,
+            **{key: row[key] for key in row if key not in ("recipe", "from", "votes", "tune")},
+        }
+        votes, tune = (
+            coerce(row.get(key, getattr(self, key)), tuple[str, ...], key) for key in ("votes", "tune")
+        )
+        runs = []
+        try:
+            for values, base in itertools.product(self._points(row["recipe"], settings), bases):
+                shared = {key: base.values[key] for key in _CARRIED if key in base.values} if base else {}
+                if all(values.get(key, value) == value for key, value in shared.items()):
+                    recipe = self._recipe(row["recipe"], {**shared, **values})
+                    recipe = replace(recipe, init_from=None if base else start)
+                    origins(recipe.init_from)  # refuses what is no run
+                    runs.append(Run(name, recipe, {**shared, **values}, base, tune, votes, self.compile))
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from error
+        return runs
+
+    def _points(self, recipe: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Every combination of what varies."""
+        usual = recipes.get(recipe)
+        for sigma in map(
+            float, coerce(_several(settings.get("sigma", usual.sigma)), tuple[float, ...], "sigma")
+        ):
+            axes = {"sigma": [sigma]}
+            for key, value in settings.items():
+                if isinstance(value, Mapping):
+                    value = {coerce(at, float, key): part for at, part in value.items()}.get(sigma, [])
+                if key == "rho":
+                    axes[key] = self._pairs(value, usual, sigma)
+                elif key != "sigma":
+                    axes[key] = [value] if key == "certification.radii" else _several(value)
+            for combination in itertools.product(*axes.values()):
+                yield dict(zip(axes, combination, strict=True))
+
+    def _pairs(self, rho: Any, recipe: Recipe, sigma: float) -> list[Any]:
+        if rho == "published":
+            base = recipe.objective.get("base", {}).get("name")
+            printed = [
+                row for row in paper.rows(dataset=recipe.data) if row.sigma == sigma and row.method == "drt"
+            ]
+            rho = list(dict.fromkeys(row.rho for row in printed if row.rho and row.base == base))
+        pairs = [rho] if rho and not isinstance(rho[0], list | tuple) else rho
+        if any(len(pair) != 2 for pair in pairs):
+            raise UserError(f"rho takes pairs (rho_gd, rho_cm), such as [[5, 0.5], [5, 5]]; given: {rho!r}")
+        return [coerce(list(pair), tuple[float, ...], "rho") for pair in pairs][: 1 if self.one_rho else None]
+
+    def _recipe(self, name: str, values: Mapping[str, Any]) -> Recipe:
+        at_sigma = name in recipes.FAMILIES and values["sigma"] in recipes.FAMILIES[name].sigmas
+        recipe = recipes.get(f"{name}-{values['sigma']}" if at_sigma else name)
+        settings = {key: value for key, value in values.items() if key != "rho"}
+        settings |= dict(zip(("objective.rho_gd", "objective.rho_cm"), values.get("rho", ()), strict=False))
+        recipe = recipes.override(recipe, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
+        return recipe if self.scale == 1 else scaled(recipe, self.scale)
+
+
+def names() -> list[str]:
+    """The studies that come with the package."""
+    return [name for name in _packaged() if not name.startswith(".")]
+
+
+def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str | float = 1.0) -> Study:
+    """The study called `name`, or the one in the YAML file of that path.
+
+    Args:
+        only: a glob: the rows to take; those that they start from come along.
+        sigmas: the sigmas to take, by default all.
+        scale: 0.1 for a tenth of the epochs, inputs and draws; `tiny` for a hundredth and one rho.
+    """
+    try:
+        size = TINY_SCALE if scale == TINY else float(scale)
+    except ValueError:
+        size = 0.0
+    if not 0 < size <= 1:
+        raise UserError(f"--scale takes a number above 0 and at most 1, or `{TINY}`; given: {scale!r}")
+    content = _written(name)
+    keys = {each.name for each in fields(Study)[6:]}
+    chosen: dict[str, Any] = {
+        "name": name, "scale": size, "pick": only, "sigmas": sigmas, "one_rho": scale == TINY,
+        "settings": {key: value for key, value in content.items() if key not in keys},
+    }  # fmt: skip
+    own = {key: value for key, value in content.items() if key in keys}
+    own.setdefault("paper", [name] if paper.rows(name) else [])
+    try:
+        study: Study = build(Study, own, **chosen)
+    except UserError as error:
+        raise UserError(f"study {name}: {str(error).replace('recipe key', 'study key')}") from error
+    if not study.rows:
+        raise UserError(f"study {name} has no rows: give `rows`, or `like` and a study that has some")
+    _ = study.shown  # refuses what is wrong with a row
+    return study
+
+
+def key_of(chain: Iterable[Recipe]) -> str:
+    """A name for what trains the members: equal for equal recipes, names and certification aside."""
+    left_out = ("name", "summary", "certification", "init_from")
+    content = [{key: value for key, value in asdict(each).items() if key not in left_out} for each in chain]
+    with_floats = json.loads(json.dumps(content), parse_int=float)
+    return hashlib.sha256(json.dumps(with_floats, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def origins(start: str | None) -> list[Recipe]:
+    """The recipe of a run folder or pretrained name that a row starts from, and of those before."""
+    folder = resolve_run(start) if start else Path()
+    files = [folder / name for name in ("recipe.yaml", "start.yaml") if start and (folder / name).is_file()]
+    if start and not files:
+        raise UserError(f"cannot start from {start}: it is neither a row nor a run folder")
+    return [from_mapping(document) for file in files for document in yaml.safe_load_all(file.read_text())]
+
+
+def spoken(value: Any) -> str:
+    """A value of a recipe as tables and file names show it."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(spoken, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def scaled(recipe: Recipe, scale: float) -> Recipe:
+    """The same with this share of the epochs, inputs and draws; its name says so."""
+
+    def share(number: int, least: int = 1) -> int:
+        return min(number, max(least, round(scale * number)))
+
+    schedule, which = recipe.schedule, recipe.certification
+    return replace(
+        recipe,
+        name=f"{method_of(recipe.name, recipe.sigma)}-scale-{scale:g}-{recipe.sigma}",
+        schedule=replace(
+            schedule, epochs=share(schedule.epochs), decay_every=share(schedule.decay_every),
+            warmup=share(schedule.warmup, 0),
+        ),
+        certification=replace(
+            which, n=share(which.n, _LEAST_N), every=round(which.every / scale),
+            limit=which.limit and share(which.limit),
+        ),
+    )  # fmt: skip
+
+
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _written(name: str, below: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The keys of a study, with those of the study that it is like."""
+    if name in below:
+        raise UserError(f"study {name} is like itself")
+    if name.endswith((".yaml", ".yml")) and not below:
+        own = read_mapping(Path(name), "study", "summary and rows")
+    elif name in _packaged():
+        own = dict(_packaged()[name])
+    else:
+        raise unknown_name("study", name, names())
+    if "like" not in own:
+        return own
+    base = _written(own.pop("like"), (*below, name))
+    rows = own.get("rows", {})
+    shown = {} if "only" in own or not rows else {"only": [*base.get("only", base["rows"]), *rows]}
+    base.pop("paper", None)
+    return {**base, **shown, **own, "rows": {**base["rows"], **rows}}
+
+
+@cache
+def _packaged() -> dict[str, Any]:
+    """The packaged studies as they are written; names that begin with a dot are for others to be like."""
+    return read_mapping(PACKAGED, "study", "rows")

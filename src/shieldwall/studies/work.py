@@ -1,0 +1,109 @@
+"""What a step does, wherever it runs: train, tune weights, certify, pack, or time one of its kind."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shieldwall.data.datasets import dataset_spec
+from shieldwall.data.splits import TensorSplit
+from shieldwall.devices import resolve_device
+from shieldwall.ensembles.votes import vote_set
+from shieldwall.models.members import to_device
+from shieldwall.models.registry import build_members
+from shieldwall.recipes import Certification, Recipe, from_mapping
+from shieldwall.results.archive import pack
+from shieldwall.runs.certify import certify_run
+from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.pretrained import resolve_run
+from shieldwall.runs.train import train_run
+from shieldwall.runs.trained import noise_of
+from shieldwall.runs.tune_weights import tune_weights_run
+from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.sampler import Sampler
+from shieldwall.training.loop import train
+from shieldwall.training.registry import build_objective
+
+_TRAINING_PIXELS, _NOISY_PIXELS = 50_000, 200_000
+"""Of one batch that is timed, on a CPU."""
+
+
+def device_of(worker: int, device: str | None) -> str | None:
+    """That of a worker by its number: they are spread over the GPUs."""
+    if device is None and torch.cuda.is_available():
+        return f"cuda:{worker % torch.cuda.device_count()}"
+    return device
+
+
+def perform(task: Mapping[str, Any], device: str | None) -> Any:
+    """Do one step, or time one of its kind."""
+    recipe, folder = from_mapping(task["recipe"]), Path(task["folder"])
+    where: dict[str, Any] = {"data_dir": task["data_dir"] and Path(task["data_dir"]), "device": device}
+    if task["kind"] == "time train":
+        return _seconds_of_training(recipe, device)
+    if task["kind"] == "time certify":
+        return _seconds_of_certifying(recipe, device, task["compile"])
+    if task["kind"] == "train":
+        if (folder / "recipe.yaml").is_file():  # made by hand perhaps, and certified in another way
+            recipe = RunFolder(folder).recipe
+        elif (start := task["start"] or recipe.init_from) is not None:
+            recipe = replace(recipe, init_from=str(resolve_run(start, to_write=True)))
+        train_run(recipe, folder, **where)
+    elif task["kind"] == "tune":
+        for method in sorted(set(task["tune"]) - set(RunFolder(folder).tuned_weights())):
+            name, _, radius = method.partition("-")
+            goal: dict[str, Any] = {"objective": "certified", "radius": float(radius)} if radius else {}
+            tune_weights_run(folder, name, **goal, **where)
+    elif task["kind"] == "certify":
+        settings = asdict(recipe.certification) | {"limit": recipe.certification.limit or sys.maxsize}
+        certify_run(
+            folder, to=task["to"], compile=task["compile"] or None, seed=recipe.seed, **settings, **where
+        )
+    elif task["kind"] == "pack":
+        pack(folder, Path(task["archive"]))
+    return None
+
+
+def _seconds_of_training(recipe: Recipe, device: str | None) -> float:
+    """Of one training image, through all members, once warm-ups are over."""
+    where, (shape, classes) = resolve_device(device), dataset_spec(recipe.data)
+    size = recipe.schedule.batch_size
+    size = size if where.type == "cuda" else max(4, min(size, _TRAINING_PIXELS // math.prod(shape)))
+    images = TensorSplit(torch.rand(size, *shape), torch.zeros(size, dtype=torch.int64))
+    objective = build_objective(recipe.objective, noise_of(recipe)).at_epoch(recipe.schedule.epochs)
+    clock, marks = _clock(where), list[float]()
+    train(
+        build_members(recipe.model, recipe.members, len(classes), shape, recipe.seed), images, objective,
+        schedule=replace(recipe.schedule, epochs=3, batch_size=size, lr=1e-6), independent=recipe.independent,
+        device=where, on_epoch=lambda records: marks.append(clock()),
+    )  # fmt: skip
+    return min(after - before for before, after in pairwise(marks)) / len(images)
+
+
+def _seconds_of_certifying(recipe: Recipe, device: str | None, compile: bool) -> float:
+    """Of one noise sample, through all members and votes."""
+    where, (shape, classes) = resolve_device(device), dataset_spec(recipe.data)
+    size = max(8, min(1_024, (50 if where.type == "cuda" else 1) * _NOISY_PIXELS // math.prod(shape)))
+    members = build_members(recipe.model, recipe.members, len(classes), shape, recipe.seed)
+    which = Certification(n0=size, n=3 * size, alpha=0.5, precision=recipe.certification.precision)
+    sampler = Sampler.of_plan(
+        [to_device(member, where).eval() for member in members], vote_set(None, recipe.members),
+        Plan(noise_of(recipe), math.prod(shape), which), shape=shape, device=where, batch_size=size,
+        compile=compile,
+    )  # fmt: skip
+    clock, marks = _clock(where), list[float]()
+    for _ in range(4):  # the first is for warming up
+        list(sampler.counts([(0, torch.full(shape, 0.5))]))
+        marks.append(clock())
+    return min(after - before for before, after in pairwise(marks)) / (which.n0 + which.n)
+
+
+def _clock(device: torch.device) -> Callable[[], float]:
+    """Of a core the time that is ours, whatever else runs on the machine."""
+    return time.process_time if device.type == "cpu" else time.perf_counter
