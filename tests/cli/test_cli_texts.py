@@ -78,7 +78,7 @@ def test_recipes_are_listed_by_a_part_of_their_name(shieldwall: Shieldwall):
     listed = shieldwall("recipes", "macer").out.splitlines()
     assert [line.split()[0] for line in listed if line.strip()] == [
         *("recipe", "digits-macer", "mnist-macer", "mnist-short-macer"),
-        *("fashion-mnist-macer", "cifar10-macer", "imagenet-macer"),
+        *("fashion-mnist-macer", "cifar10-macer", "cifar10-small-macer", "imagenet-macer"),
     ]
     assert "cifar10" not in shieldwall("recipes", "imagenet").out
 

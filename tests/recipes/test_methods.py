@@ -19,7 +19,7 @@ ALL = [
 
 
 def test_every_method_is_there_for_every_data_set() -> None:
-    for data in ("digits", "mnist", "fashion-mnist", "cifar10"):
+    for data in ("digits", "mnist", "fashion-mnist", "cifar10", "cifar10-small"):
         assert {f"{data}-{method}" for method in METHODS} <= recipes.FAMILIES.keys()
     assert {name for name in recipes.FAMILIES if name.startswith("imagenet-")} == {
         *("imagenet-gaussian", "imagenet-smoothadv", "imagenet-macer"),
@@ -37,7 +37,7 @@ def test_names_are_unique_and_say_what_the_recipe_holds() -> None:
         if recipe.name != "smoke-0.25":
             assert recipe.name.startswith(f"{recipe.data}-")
             assert recipe.name.endswith(f"-{recipe.sigma}")
-            method = recipe.name.removeprefix(f"{recipe.data}-").removeprefix("short-")
+            method = recipe.name.removeprefix(f"{recipe.data}-").removeprefix("short-").removeprefix("small-")
             assert recipe.objective["name"] == method.split("-")[0]
 
 
@@ -90,6 +90,8 @@ def options(name: str) -> dict[str, Any]:
         ("mnist-drt-cm-1.0", {"rho_gd": 0.0, "rho_cm": 5.0}),
         ("mnist-stability-renyi-1.0", {"name": "stability", "divergence": "renyi", "lam": 2.0}),
         ("mnist-short-drt-1.0", {"rho_gd": 5.0, "rho_cm": 0.5}),
+        ("cifar10-small-drt-0.25", {"rho_gd": 0.2, "rho_cm": 0.5, "base.num_noise": 1}),
+        ("cifar10-small-consistency-0.5", {"lam": 10.0, "num_noise": 2}),
     ],
 )
 def test_numbers_of_the_literature(name: str, expected: dict[str, Any]) -> None:
@@ -108,6 +110,8 @@ def test_numbers_of_the_literature(name: str, expected: dict[str, Any]) -> None:
         ("cifar10-drt-cm", 150, 256, 0.01, 50),
         ("imagenet-gaussian", 90, 256, 0.1, 30),
         ("imagenet-drt", 90, 256, 0.005, 30),
+        ("cifar10-small-gaussian", 30, 128, 0.1, 30),
+        ("cifar10-small-drt-consistency", 10, 128, 0.005, 30),
     ],
 )
 def test_schedules(name: str, epochs: int, batch_size: int, lr: float, decay_every: int) -> None:
@@ -124,6 +128,23 @@ def test_short_recipes_differ_from_the_paper_s_in_their_schedule_alone() -> None
         assert short == replace(paper, name=short.name, schedule=short.schedule)
         assert (short.schedule.curve, short.schedule.warmup) == ("cosine", 200)
         assert short.schedule.epochs < paper.schedule.epochs
+
+
+def test_small_recipes_are_another_network_on_one_noisy_copy() -> None:
+    for method in METHODS:
+        small, paper = recipes.get(f"cifar10-small-{method}"), recipes.get(f"cifar10-{method}")
+        assert (small.model, paper.model) == ("resnet20", "resnet110")
+        assert (small.schedule.curve, small.schedule.warmup) == ("cosine", 200)
+        assert (small.certification.n, small.certification.every) == (10_000, 20)
+        one_copy = {key: 1 for key, value in small.objective.items() if key == "num_noise" and value == 2}
+        assert not one_copy or method == "consistency"
+
+
+def test_drt_of_the_larger_networks_is_kept_from_killing_members() -> None:
+    for name in recipes.FAMILIES:
+        schedule = recipes.get(name).schedule
+        if "-drt" in name and not name.startswith(("digits-", "mnist-", "fashion-mnist-")):
+            assert (schedule.clip, schedule.warmup) == (10.0, 200), name
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)

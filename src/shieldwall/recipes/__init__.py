@@ -8,6 +8,7 @@ from shieldwall.errors import UserError, unknown_name
 from shieldwall.recipes.methods import Family
 from shieldwall.recipes.numbers import (
     CIFAR10,
+    CIFAR10_SMALL,
     DIGITS,
     FASHION,
     IMAGENET,
@@ -48,6 +49,7 @@ FAMILIES: dict[str, Family] = {
         *SHORT.families(),
         *FASHION.families(),
         *CIFAR10.families(),
+        *CIFAR10_SMALL.families(),
         *IMAGENET.families(IMAGENET_METHODS),
     ]
 }

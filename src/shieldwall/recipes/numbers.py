@@ -120,8 +120,23 @@ CIFAR10 = Benchmark(
         # Zhai et al. (2020): with 16 copies of each image.
         "macer": {"epochs": 440, "lr": 0.01, "batch_size": 64, "decay_every": 200},
         # DRT fine-tunes: `--from` a run of the method it wraps. Of its learning rate the paper says "small".
-        "drt": {"lr": 0.01},
+        # Clipping and the warm-up keep members alive.
+        "drt": {"lr": 0.01, "warmup": 200, "clip": 10.0},
     },
+)
+
+# For a CPU: a smaller network, fewer epochs, one noisy copy of each image; Consistency compares two copies.
+CIFAR10_SMALL = replace(
+    CIFAR10,
+    name="cifar10-small",
+    model="resnet20",
+    schedule=Schedule(epochs=30, batch_size=128, lr=0.1, curve="cosine", warmup=200, precision="bfloat16"),
+    certification=Certification(n=10_000, every=20),
+    numbers={
+        **CIFAR10.numbers,
+        **{method: {"num_noise": 1} for method in ("gaussian", "smoothadv", "adp", "gal")},
+    },
+    schedules={"macer": {"lr": 0.01, "batch_size": 64}, "drt": {"epochs": 10, "lr": 0.005, "clip": 10.0}},
 )
 
 # ImageNet as in the paper: ResNet-50, 90 epochs, every 100th validation image.
@@ -146,5 +161,5 @@ IMAGENET = Benchmark(
         "drt": CIFAR10.numbers["drt"],
         "drt-smoothadv": CIFAR10.numbers["drt-smoothadv"],
     },
-    schedules={"drt": {"lr": 0.005}},
+    schedules={"drt": {"lr": 0.005, "warmup": 200, "clip": 10.0}},
 )
