@@ -56,7 +56,7 @@ def test_every_column_is_explained_in_its_order(written: list[dict[str, bytes]])
 
 
 def test_every_option_that_makes_a_table_or_figure_is_explained() -> None:
-    explained = set(re.findall(r"^\| `(--\w+)", TEXT, re.MULTILINE))
+    explained = set(re.findall(r"^\| `(--[\w-]+)", TEXT, re.MULTILINE))
     options = {
         name for one in get_group(cli.app).commands["report"].params for name in one.opts if name[:2] == "--"
     }
