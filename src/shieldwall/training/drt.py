@@ -148,7 +148,7 @@ class DRT(Objective):
         """All pairs of members, or all members at once, from who is correct where, 0. or 1.  (N, B)"""
         everyone = tuple(range(len(correct)))
         groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
-        weights = self._weights(torch.stack([correct[list(group)].prod(0) for group in groups]), batch)
+        weights = self._weights(torch.stack([_rows(correct, group).prod(0) for group in groups]), batch)
         return [Group(group, weight) for group, weight in zip(groups, weights, strict=True)]
 
 
@@ -158,6 +158,11 @@ class Group(NamedTuple):
     members: tuple[int, ...]
     weight: Tensor
     """(B,): zero where not all of these members are correct."""
+
+
+def _rows(values: Tensor, members: Sequence[int]) -> Tensor:
+    """Some rows of (N, B). A list as an index would be copied to the GPU, which a recorded step cannot do."""
+    return torch.stack([values[i] for i in members])
 
 
 def true_margin(logits: Tensor, labels: Tensor) -> Tensor:
@@ -170,7 +175,7 @@ def true_margin(logits: Tensor, labels: Tensor) -> Tensor:
 
 def confidence_margin(margins: Tensor, groups: Sequence[Group]) -> Tensor:
     """L_CM over groups: minus the weighted sum of their members' margins (N, B)."""
-    return -torch.stack([(weight * margins[list(members)].sum(0)).sum() for members, weight in groups]).sum()
+    return -torch.stack([(weight * _rows(margins, members).sum(0)).sum() for members, weight in groups]).sum()
 
 
 def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], *, squared: bool) -> Tensor:
