@@ -1,9 +1,11 @@
 """A maintainer's tool: puts a trained and certified run into the package, in place of an older one.
 
-    python benchmarks/keep.py RUN NAME
+    python benchmarks/keep.py RUN NAME [--round]
 
-The members and recipe.yaml are the run's own bytes; of environment.json, what training was made with.
-MODEL.md is the model card, with the run's certified table; checksums.yaml has the SHA-256 of every file.
+The members and recipe.yaml are the run's own bytes; of environment.json, what training was made with. With
+--round the weights are rounded to the half precision that the run was certified in, where they are the same
+classifier. MODEL.md is the model card, with the run's certified table; checksums.yaml has the SHA-256 of
+every file.
 """
 
 import argparse
@@ -11,9 +13,12 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch as safetensors
+import torch
 import yaml
 from documents import markdown_report
 
@@ -33,6 +38,14 @@ DATA = {
         '"Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak, UCI Machine Learning '
         "Repository, licensed CC BY 4.0. Every fifth is a test image, 360 in all, which no member has seen"
     ),
+    "mnist": (
+        "MNIST by Y. LeCun, C. Cortes and C. Burges: 28 x 28 handwritten digits, from NIST's databases. The "
+        "members have seen the 60,000 training images, and none of the 10,000 test images"
+    ),
+    "cifar10": (
+        "CIFAR-10 by A. Krizhevsky: 32 x 32 colour photographs of 10 classes. The members have seen training "
+        "images only, and none of the 10,000 test images"
+    ),
 }
 """What the model card says of a data set: what it is, whose, and its licence."""
 CARD = """\
@@ -46,10 +59,10 @@ An ensemble of {members} members, {parameters:,} parameters each, for images {sh
 | data | {data} |
 | training | recipe `{recipe}`, {summary}; {epochs} epochs, seed {seed}: `recipe.yaml` has every number |
 | made with | commit {commit}, torch {torch}, {device}, {date} |
-| weights | float32, safetensors, {files} |
+| weights | {precision}, safetensors, {files} |
 | licence | MIT, as the package |
 
-Measured on the test images, in {certified_precision}, with noise seed {certified_seed}, at commit
+Measured on {inputs:,} test images, in {certified_precision}, with noise seed {certified_seed}, at commit
 {certified_commit}:
 
 {table}
@@ -59,7 +72,7 @@ though they have certificates: these say that an answer is stable, not that it i
 """
 
 
-def keep(run_folder: Path, name: str) -> None:
+def keep(run_folder: Path, name: str, *, rounded: bool = False) -> None:
     """Add the trained and certified run to the package as `name`."""
     if not NAME.fullmatch(name):
         raise UserError(f"a pretrained name is of a-z, 0-9, dots and hyphens; given: {name!r}")
@@ -68,11 +81,20 @@ def keep(run_folder: Path, name: str) -> None:
     run = RunFolder(run_folder)
     run.check_trained()
     environment = json.loads((run.path / "environment.json").read_text())
+    weights = {path.relative_to(run.path).as_posix(): path.read_bytes() for path in run.member_paths()}
+    precision = "float32"
+    if rounded:
+        precision = str(read_settings(run.path / "certificates" / "settings.yaml")["precision"])
+        if precision not in ("float16", "bfloat16"):
+            raise UserError(f"{run.path} is certified in {precision}; --round needs float16 or bfloat16")
+        weights = {file: round_weights(content, precision) for file, content in weights.items()}
     files = {
-        "MODEL.md": card(run, name, environment).encode(),
+        "MODEL.md": card(
+            run, name, environment, precision, [len(content) for content in weights.values()]
+        ).encode(),
         "recipe.yaml": (run.path / "recipe.yaml").read_bytes(),
         "environment.json": (json.dumps({"train": environment["train"]}, indent=2) + "\n").encode(),
-        **{path.relative_to(run.path).as_posix(): path.read_bytes() for path in run.member_paths()},
+        **weights,
     }
     target = pretrained.PACKAGED / name
     _write_checksums({other: sums for other, sums in pretrained.checksums().items() if other != name})
@@ -84,7 +106,14 @@ def keep(run_folder: Path, name: str) -> None:
     _write_checksums({**pretrained.checksums(), name: {f: pretrained.sha256(target / f) for f in files}})
 
 
-def card(run: RunFolder, name: str, environment: dict[str, Any]) -> str:
+def round_weights(content: bytes, precision: str) -> bytes:
+    """A safetensors file with its weights in a half precision."""
+    dtype = getattr(torch, precision)
+    rounded = {k: v.to(dtype) if v.is_floating_point() else v for k, v in safetensors.load(content).items()}
+    return safetensors.save(rounded)
+
+
+def card(run: RunFolder, name: str, environment: dict[str, Any], precision: str, sizes: Sequence[int]) -> str:
     """The model card: what the run folder says, and its certified table."""
     recipe = run.recipe
     settings = run.path / "certificates" / "settings.yaml"
@@ -97,7 +126,6 @@ def card(run: RunFolder, name: str, environment: dict[str, Any]) -> str:
         raise UserError(f"benchmarks/keep.py does not know what to say of the data set {recipe.data!r} yet")
     shape, classes = datasets.dataset_spec(recipe.data)
     (member,) = build_members(recipe.model, 1, len(classes), shape, seed=0)
-    sizes = [path.stat().st_size for path in run.member_paths()]
     made = environment["train"]
     return CARD.format(
         name=name,
@@ -115,7 +143,9 @@ def card(run: RunFolder, name: str, environment: dict[str, Any]) -> str:
         torch=made["torch"],
         device=made["device"],
         date=str(made["date"])[:10],
+        precision=precision,
         files=f"{len(sizes)} files of {max(sizes) / 1000:.0f} kB",
+        inputs=certified["inputs"],
         certified_precision=certified["precision"],
         certified_seed=certified["seed"],
         certified_commit=str(environment["certify"]["commit"])[:7],
@@ -134,9 +164,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
+    parser.add_argument("--round", action="store_true", dest="rounded")
     options = parser.parse_args()
     try:
-        keep(options.run, options.name)
+        keep(options.run, options.name, rounded=options.rounded)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -50,15 +51,15 @@ def trained(path: Path, seed: int) -> RunFolder:
     return run
 
 
-def keep(run: Path, name: str) -> None:
+def keep(run: Path, name: str, precision: str = "float32") -> None:
     """benchmarks/keep.py, on certificates of one input where the run has none."""
     if RunFolder(run).is_trained() and not (run / "certificates").exists():
-        certify_run(run, n=100, n0=10, alpha=0.05, limit=1)
+        certify_run(run, n=100, n0=10, alpha=0.05, limit=1, precision=precision)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "benchmarks"))
         import keep
 
-        keep.keep(run, name)
+        keep.keep(run, name, rounded=precision != "float32")
 
 
 @pytest.fixture
@@ -147,6 +148,22 @@ def test_a_loaded_ensemble_warns_of_other_noise_than_its_own(kept: Path, vote: s
 
 def test_nothing_is_warned_of_where_the_noise_of_training_is_not_known() -> None:
     sw.certify_members(members(8), images(), noise=sw.Gaussian(0.1), n0=10, n=100, alpha=0.05)
+
+
+def test_rounded_weights_are_the_classifier_that_was_certified(home: Path, tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", 8)
+    keep(run.path, "digits-0.5", "bfloat16")
+    module = sw.load("digits-0.5")
+    assert {weight.dtype for weight in module.members.parameters()} == {torch.bfloat16}
+    assert module(images()).argmax(-1).shape == (5,)  # at float32 images
+    test = datasets.load("digits").test.images([0])
+    (record,) = read_runs([run.path])
+    few = {"noise": sw.Gaussian(0.5), "n": 100, "n0": 10, "alpha": 0.05, "seed": 3}
+    assert np.array_equal(sw.certify(module, test, **few).counts, record.certificates["we"].counts)
+    with pytest.raises(UserError, match="the model's weights are bfloat16; pass precision='bfloat16'"):
+        sw.certify(module, test, precision="float32", **few)
+    text = (home / "digits-0.5" / "MODEL.md").read_text()
+    assert "bfloat16, safetensors, 2 files of 69 kB" in text
 
 
 def test_loading_leaves_the_random_numbers_alone(kept: Path) -> None:
@@ -313,7 +330,7 @@ def test_every_shipped_ensemble_has_its_card_in_the_docs(name: str) -> None:
     assert f"commit {commit[:7]}, " in text
     assert "changed" not in commit
     assert f"{folder.relative_to(ROOT)}/MODEL.md" in (ROOT / "docs" / "run-folder.md").read_text()
-    assert sum(path.stat().st_size for path in folder.rglob("*.safetensors")) < 500_000
+    assert sum(path.stat().st_size for path in folder.rglob("*.safetensors")) < 2_700_000
 
 
 def test_the_tables_of_the_digits_are_what_their_runs_give() -> None:

@@ -45,7 +45,8 @@ class Ensemble(nn.Module, ABC):
         """(N, B, K) -> (B, K)"""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.scores(confidences(self.members, x))
+        first = next((weight for weight in self.parameters() if weight.is_floating_point()), x)
+        return self.scores(confidences(self.members, x.to(first.dtype)))
 
 
 class WeightedEnsemble(Ensemble):

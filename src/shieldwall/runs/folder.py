@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from filelock import FileLock, Timeout
 from torch import nn
@@ -95,6 +96,11 @@ class RunFolder:
         Sums.read(self.path).check_files(map(self._name_of, self.member_paths()))
         for path, member in zip(self.member_paths(), members, strict=True):
             load_weights(member, load_tensors(path)[0], path)
+
+    def weights_dtype(self) -> torch.dtype:
+        """The type that the trained weights are stored in."""
+        tensors, _ = load_tensors(self.member_paths()[0])
+        return next(tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
 
     def weights_digest(self) -> str:
         """One checksum over all members: certificates hold for these weights only."""

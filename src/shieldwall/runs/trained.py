@@ -87,14 +87,15 @@ class TrainedRun:
 def load(what: str | Path, vote: str = "we") -> nn.Module:
     """Load the pretrained ensemble named `what`, or the ensemble of a trained run folder.
 
-    The module is on the CPU, in evaluation mode. `vote` is `we` (a WeightedEnsemble of equal weights), `mme`
-    (a MaxMarginEnsemble), or `member-1` to `member-N` for a single member. The module takes images in [0, 1],
-    (B, ...), and returns scores (B, K). Its members were trained on images with noise, its `trained_noise`:
-    to certify it with other noise gives a warning.
+    The module is on the CPU, in evaluation mode, and in the precision that its weights are stored in. `vote`
+    is `we` (a WeightedEnsemble of equal weights), `mme` (a MaxMarginEnsemble), or `member-1` to `member-N`
+    for a single member. The module takes images in [0, 1], (B, ...), and returns scores (B, K). Its members
+    were trained on images with noise, its `trained_noise`: to certify it with other noise gives a warning.
     """
     folder = _folder(what)
     shape, classes = datasets.dataset_spec(folder.recipe.data)
     members = trained_members(folder, len(classes), shape, torch.device("cpu"))
+    members = [member.to(folder.weights_dtype()) for member in members]
     module = classifier_of(vote, members).eval()
     for part in (module, *members):
         setattr(part, TRAINED_NOISE, noise_of(folder.recipe))

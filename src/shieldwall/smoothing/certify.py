@@ -24,6 +24,7 @@ from shieldwall.models.members import as_member_list, infer_device
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise, check_noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
+from shieldwall.smoothing.inference import own_precision
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
@@ -44,7 +45,7 @@ def certify(
     bound: str = "one-sided",
     radii: Sequence[float] | None = None,
     norm: str | None = None,
-    precision: str = "float32",
+    precision: str | None = None,
     compile: bool | None = None,
     seed: int = 0,
     indices: Sequence[int] | None = None,
@@ -66,7 +67,8 @@ def certify(
         bound: one-sided or two-sided (docs/certification.md).
         radii: stop sampling an input once each of these radii is certified or ruled out.
         norm: the norm of the radii, l1, l2 or linf; by default the norm of the noise.
-        precision: float32, tf32, float16 or bfloat16. Each precision is a different classifier.
+        precision: float32, tf32, float16 or bfloat16; by default that of the classifier's weights. Each
+            precision is a different classifier.
         compile: use torch.compile: faster for many samples. Unless it is False, a module is copied into its
             fastest form: batch norm merged into convolutions, and on a CPU channels last.
         seed: the noise seed. Keep it secret if someone else chooses the inputs.
@@ -77,7 +79,7 @@ def certify(
         value_range: the range of x; `None` allows any finite values. Normalisation belongs inside the
             classifier, so that noise is added to pixels.
     """
-    certification = _certification(n0, n, alpha, bound, radii, norm, precision)
+    certification = _certification(n0, n, alpha, bound, radii, norm, precision or own_precision([classifier]))
     _warn_of_other_noise([classifier], noise)
     by_vote = _certify(
         [classifier], None, x, noise, certification, seed,
@@ -98,7 +100,7 @@ def certify_members(
     bound: str = "one-sided",
     radii: Sequence[float] | None = None,
     norm: str | None = None,
-    precision: str = "float32",
+    precision: str | None = None,
     compile: bool | None = None,
     seed: int = 0,
     indices: Sequence[int] | None = None,
@@ -115,7 +117,7 @@ def certify_members(
     members = as_member_list(members)
     if not members:
         raise UserError("certification needs at least one member; none was given")
-    certification = _certification(n0, n, alpha, bound, radii, norm, precision)
+    certification = _certification(n0, n, alpha, bound, radii, norm, precision or own_precision(members))
     _warn_of_other_noise(members, noise)
     return _certify(
         members, vote_set(votes, len(members)), x, noise, certification, seed,
@@ -189,7 +191,7 @@ def predict(
     seed: int | None = None,
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
-    precision: str = "float32",
+    precision: str | None = None,
     device: torch.device | str | None = None,
     value_range: tuple[float, float] | None = (0.0, 1.0),
 ) -> Predictions:
@@ -209,8 +211,8 @@ def predict(
     seed = secrets.randbits(63) if seed is None else seed
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
-        device=infer_device([classifier], x, device), batch_size=batch_size, precision=precision,
-        prepare=True, example=x[0],
+        device=infer_device([classifier], x, device), batch_size=batch_size,
+        precision=precision or own_precision([classifier]), prepare=True, example=x[0],
     )  # fmt: skip
     estimation = _counts(sampler, x, indices)[2][:, 0]
     top = np.sort(estimation, axis=-1)[:, ::-1]

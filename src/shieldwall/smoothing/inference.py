@@ -119,6 +119,13 @@ def _memory_format(classifiers: Sequence[Classifier], shape: Sequence[int]) -> t
     return torch.channels_last if channels_last else torch.contiguous_format
 
 
+def own_precision(classifiers: Sequence[Classifier]) -> str:
+    """The precision that modules have their weights in; float32 for all other callables."""
+    dtypes = {weight.dtype for part in modules_of(classifiers) for weight in part.parameters(recurse=False)}
+    halves = [name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes]
+    return halves[0] if halves else "float32"
+
+
 def _in_precision(classifier: Classifier, precision: str) -> Classifier:
     """The classifier itself, or a copy of a module in a smaller type."""
     check_model(classifier)
