@@ -107,7 +107,8 @@ def test_every_published_row_is_a_vote_of_some_run(name: str) -> None:
 def test_the_paper_s_93_settings_of_drt_are_all_there() -> None:
     runs = {
         run.key: run
-        for name in LABELS - {"mnist-short", "cifar10-small"}
+        for name in LABELS
+        if not name.startswith(("mnist-short", "cifar10-small"))
         for run in study.get(name).runs
         if "rho" in run.values
     }

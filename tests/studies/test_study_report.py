@@ -145,7 +145,7 @@ def test_what_is_left_is_listed_once_with_its_cost(tmp_path: Path, write: Write)
     lines = report.not_measured(known, [step for step in steps if step.run == known.runs[0]], places, seconds)
     hours = (90 * 57_000 * 1e-3 + (1_000 * 100_100 + 3_000 * 10) * 1e-4) / 3600
     command = "`shieldwall study run tab:bigtablemnist1.00 --rows gaussian --sigma 1`"
-    assert lines == [f"gaussian, sigma 1: 1 run, {hours:.1f} hours: {command}"]
+    assert lines == [f"gaussian, sigma 1: members to start others from, {hours:.1f} hours: {command}"]
     assert math.isclose(hours, 4.2, abs_tol=0.05)
     drt = [entry for entry in report.not_measured(known, left, places, {}) if entry.startswith("drt,")]
     assert drt == [f"drt, sigma 1: 6 runs: {command.replace('gaussian', 'drt')}"]

@@ -81,7 +81,7 @@ def paper_table(study: Study, label: str, records: Sequence[RunRecord]) -> Table
         bold = [each for cell in cells for each in (False, False, cell.beyond)]
         columns.append(Column(("", heading), texts, bold, [""] * len(texts)))
     notes = ["bold: the difference exceeds the sampling error"]
-    if any(len(measured) > 1 for measured in ours.values()):
+    if any(len({each.run for each in measured}) > 1 for measured in ours.values()):
         notes.append("best of several runs: at each radius, selected on these inputs as the paper does")
     if differing := incomparable_settings([row for measured in ours.values() for row in measured]):
         notes.append(f"warning: our rows differ in {' and '.join(differing)}")
@@ -130,7 +130,9 @@ def not_measured(
         hours = sum(count * seconds.get(kind, math.nan) for kind, count in units if count) / 3600
         price = "" if math.isnan(hours) else f", {hours:.1f} hours"
         command = f"shieldwall study run {study.command} --rows {row} --sigma {sigma:g}"
-        lines.append(f"{row}, sigma {sigma:g}: {runs} run{'s' * (runs > 1)}{price}: `{command}`")
+        is_measured = all(places.readable(step.run) for step in left)
+        what = "members to start others from" if is_measured else f"{runs} run{'s' * (runs > 1)}"
+        lines.append(f"{row}, sigma {sigma:g}: {what}{price}: `{command}`")
     return lines
 
 
