@@ -1,5 +1,6 @@
 """What every training method owes to the loop, whatever its formula."""
 
+import traceback
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from loss_tools import loss_at
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import shieldwall as sw
 from shieldwall.training.objective import Loss, Objective
@@ -140,6 +142,25 @@ def test_loss_never_waits_for_the_device(row: dict[str, Any]) -> None:
         x, y = torch.rand(6, 1, 4, 4), torch.zeros(6, dtype=torch.int64)
         loss = loss_at(objective, members, x, y, torch.Generator())
         loss.total.backward()
+
+
+@each
+def test_loss_makes_no_tensor_of_python_numbers(row: dict[str, Any]) -> None:
+    """On a GPU that is a copy from the host, which a step recorded as a CUDA graph cannot make."""
+    made: list[str] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.ops.aten.lift_fresh.default:
+                made.append("".join(traceback.format_stack(limit=6)))
+            return func(*args, **(kwargs or {}))
+
+    objective, members = build_objective(row, NOISE), make_members(3, 10)
+    x, y = batch(10)
+    drawn = objective.draw(x, y, torch.Generator().manual_seed(0))
+    with Watch():
+        objective(members, drawn).total.backward()
+    assert made == []
 
 
 @pytest.mark.parametrize(
