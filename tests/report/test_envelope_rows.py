@@ -15,7 +15,7 @@ from shieldwall.report.page.curves import envelope_curves, log_curves
 from shieldwall.results.certificates import Certificates
 from shieldwall.results.intervals import accuracy, accuracy_interval, average_radius, of_proportion, steps
 from shieldwall.results.metrics import curve
-from shieldwall.results.record import Log, read_logs
+from shieldwall.results.record import Log, RunRecord, read_logs
 from shieldwall.results.rows import Row, envelope_rows, sigma_groups
 
 Write = Callable[..., Path]
@@ -180,7 +180,8 @@ def _outcomes_log(inputs: list[tuple[bool, float]]) -> Log:
     idx = np.arange(len(inputs))
     labels = np.where([is_correct for is_correct, _ in inputs], idx, idx + 1)
     radii = np.array([radius for _, radius in inputs])
-    return Log("", "", "we", Certificates(labels, radii, indices=idx, truth=idx))
+    certificates = Certificates(labels, radii, indices=idx, truth=idx)
+    return Log("", "", "we", certificates, RunRecord("", Path(), {"we": certificates}))
 
 
 outcomes = st.lists(

@@ -20,6 +20,7 @@ from scipy.stats import norm
 
 from shieldwall.errors import UserError
 from shieldwall.theory import conditions as c
+from shieldwall.theory.smoothness import smoothness_bound
 
 Floats = NDArray[np.float64]
 WEIGHTS = np.array([0.5, 1.0, 2.5])
@@ -299,16 +300,14 @@ def test_smoothed_conditions_hold_for_smoothed_members(vote: str) -> None:
     sigma, certified = 0.5, 0
     angles = np.arange(360) * (2 * np.pi / 360)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-    make: Callable[..., c.Conditions] = (
-        c.smoothed_weighted_conditions if vote == "we" else c.smoothed_max_margin_conditions
-    )
+    make: Callable[..., c.Conditions] = c.weighted_conditions if vote == "we" else c.max_margin_conditions
     for _ in range(300):
         slope = rng.normal(size=(2, 2)) * rng.lognormal(1.0, 1.5, size=(2, 1))
         level = rng.normal(0.5, 1.0, size=2) * np.linalg.norm(slope, axis=-1)
         spread = np.sqrt(1.0 + sigma**2 * (slope**2).sum(-1))
         margins = 2.0 * soft_probit(slope, level, sigma, np.zeros((1, 2))) - 1.0
         gradients = (2.0 * norm.pdf(level / spread) / spread)[:, None, None] * slope[:, None]
-        found = make(margins, gradients, sigma=sigma)
+        found = make(margins, gradients, beta=smoothness_bound(sigma))
         assert found.beta == 2.0 / sigma**2
         radius = float(found.certified_radius())
         certified += radius > 0

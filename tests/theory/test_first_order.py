@@ -19,7 +19,6 @@ from shieldwall.theory.first_order import (
     length,
     max_margin_estimate,
     max_margin_radius_estimate,
-    plain_cosine,
     smoothed_eri,
     smoothed_first_order,
     weighted_estimate,
@@ -186,7 +185,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
 def test_cosines():
     a, b = np.array([[3.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 0.0]])
     expected = [np.sqrt(0.5), np.nan]
-    np.testing.assert_allclose(plain_cosine(a, b), expected)
+    np.testing.assert_allclose(conditions.cosines(a, b), expected)
     np.testing.assert_allclose(cosine(np.stack([a] * 4), np.stack([b] * 4)), expected)
     found, other = at_point(0, 8_000), SLOPES[0].weights.numpy() @ SLOPES[1].weights.numpy()
     truth = other / float(SLOPES[0].weights.norm() * SLOPES[1].weights.norm())

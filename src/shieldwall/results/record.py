@@ -10,8 +10,8 @@ other/sigma_0.25                        a file of another tool, called by its ow
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class RunRecord:
     """The name of the recipe, or of the folder or the file."""
     home: Path
     """The folder it was read from; of an archive its path without the suffix."""
-    certificates: Mapping[str, Certificates]
+    certificates: dict[str, Certificates]
     """By vote: members by number, then WE, MME and EAS, then the rest by name."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
@@ -52,6 +52,14 @@ class RunRecord:
     """The keys in which its recipe differs from those of the same name, if that distinguishes them."""
     sums: Sums | None = None
     """The digests of its files, which those read here agree with."""
+    named: dict[str, str | None] = field(default_factory=dict)
+    """The vote that each certificate file names, by the file's own."""
+
+    def add(self, vote: str, content: bytes, source: str) -> None:
+        """Read a certificate file that is called by this vote; of another tool it may name its own."""
+        certificates, named = parse(content, source)
+        vote = vote if self.is_run else named or vote
+        self.certificates[vote], self.named[vote] = certificates, named
 
     @property
     def name(self) -> str:
@@ -61,14 +69,9 @@ class RunRecord:
     @property
     def logs(self) -> list["Log"]:
         """The certificates of each vote, called by run and vote."""
+        name = self.name
         return [
-            Log(
-                f"{self.name} {vote_title(vote)}" if self.is_run else self.name,
-                self.name,
-                vote,
-                certificates,
-                self,
-            )
+            Log(f"{name} {vote_title(vote)}" if self.is_run else name, name, vote, certificates, self)
             for vote, certificates in self.certificates.items()
         ]
 
@@ -101,10 +104,8 @@ class RunRecord:
     def environment(self) -> Mapping[str, Mapping[str, Any]]:
         """Versions, commit and device by stage."""
         try:
-            stages = json.loads(self.files.get("environment.json", "{}"))
-        except ValueError:
-            return {}
-        if not isinstance(stages, dict):
+            stages = dict(json.loads(self.files.get("environment.json", "{}")))
+        except (ValueError, TypeError):
             return {}
         return {stage: facts for stage, facts in stages.items() if isinstance(facts, dict)}
 
@@ -135,7 +136,7 @@ class Log:
     run: str
     vote: str
     certificates: Certificates
-    record: RunRecord | None = None
+    record: RunRecord
 
     @property
     def is_member(self) -> bool:
@@ -144,7 +145,7 @@ class Log:
     @property
     def num_wanted(self) -> int:
         """How many inputs were to be certified: more than there are where certification was interrupted."""
-        wanted = self.record.settings.get(WANTED) if self.record else None
+        wanted = self.record.settings.get(WANTED)
         return max(len(self.certificates), wanted if isinstance(wanted, int) else 0)
 
 
@@ -159,115 +160,83 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     Files that differ from the run's digests are refused, and certificates that contradict their settings,
     their order or each other.
     """
-    drafts: dict[Path, _Draft] = {}
-    read: set[Path] = set()
-    folders: dict[Path, tuple[Sums, Mapping[str, str]]] = {}
-    for path in map(Path, paths):
-        if is_archive(path):
-            if path.resolve() not in read:
-                read.add(path.resolve())
-                home = path.resolve().with_name(path.name.removesuffix(SUFFIX))
-                drafts[home] = _read_archive(path, home)
-            continue
-        for file in _certificate_files(path):
-            if file.resolve() in read:
-                continue
-            read.add(file.resolve())
-            run = _run_folder(file)
-            home = _home(file) if run else file.resolve()
-            if home not in drafts:
-                if run is not None and run not in folders:
-                    known = Sums.read(run)
-                    folders[run] = known, _texts(run, RUN_FILES, known)
-                sums, texts = folders[run] if run else (None, {})
-                if sums is not None:
-                    texts = {**texts, **_texts(file.parent, ("settings.yaml",), sums)}
-                name = _recipe_name(texts, run) if run else _stem(file)
-                drafts[home] = _Draft(name, _home(file), texts, run is not None, sums)
-            content, digests = file.read_bytes(), drafts[home].sums
-            if run and digests is not None:
-                digests.check(_name_in(run, file), content)
-                digests.check_listed(_name_in(run, file.parent), [file.name])
-            certificates, vote = parse(content, str(file))
-            drafts[home].add(_stem(file) if run else vote or _stem(file), certificates, vote)
-    return _records(list(drafts.values()))
+    files = {file.resolve(): file for path in map(Path, paths) for file in _certificate_files(path)}
+    records: dict[Path, RunRecord] = {}
+    texts_of_run = cache(_texts_of_run)  # several folders of certificates may be of one run
+    for resolved, file in files.items():
+        if is_archive(file):
+            home = resolved.with_name(file.name.removesuffix(SUFFIX))
+            records[home] = _read_archive(file, home)
+        elif run := _run_folder(file):
+            home, content, (sums, texts) = _home(file), file.read_bytes(), texts_of_run(run)
+            if home not in records:
+                texts = {**texts, **_texts(file.parent, ["settings.yaml"], sums)}
+                records[home] = RunRecord(_recipe_name(texts, run), home, {}, texts, sums=sums)
+            sums.check(_name_in(run, file), content)
+            sums.check_listed(_name_in(run, file.parent), [file.name])
+            records[home].add(_stem(file), content, str(file))
+        else:
+            records[resolved] = RunRecord(_stem(file), _home(file), {}, is_run=False)
+            records[resolved].add(_stem(file), file.read_bytes(), str(file))
+    return _told_apart(list(records.values()))
 
 
-@dataclass
-class _Draft:
-    """An unfinished record, before records with the same name get different names."""
-
-    name: str
-    home: Path
-    files: Mapping[str, str]
-    is_run: bool
-    sums: Sums | None = None
-    certificates: dict[str, Certificates] = field(default_factory=dict)
-    named: dict[str, str | None] = field(default_factory=dict)
-    """The vote that each certificate file names."""
-
-    def add(self, vote: str, certificates: Certificates, named: str | None) -> None:
-        self.certificates[vote] = certificates
-        self.named[vote] = named
+def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:
+    sums = Sums.read(run)
+    return sums, _texts(run, RUN_FILES, sums)
 
 
-def _records(drafts: Sequence[_Draft]) -> list[RunRecord]:
-    """Finish the records: those with the same name get the shortest different end of their path."""
-    homes: dict[str, set[Path]] = defaultdict(set)
-    for run in drafts:
-        homes[run.name].add(run.home)
-    varied = {name: _varied([run for run in drafts if run.name == name]) for name in homes}
-    records = []
-    for run in drafts:
-        own = varied[run.name].get(run.home, {})
+def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Check the records, and give those of one name what differs in their recipes, or their path's end."""
+    by_name: dict[str, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        by_name[record.base].append(record)
+        if record.is_run:
+            check_votes(record.certificates, record.named, record.settings, record.home)
+    varied = {name: _varied(same) for name, same in by_name.items()}
+    told = []
+    for record in records:
+        own, homes = varied[record.base].get(record.home, {}), {same.home for same in by_name[record.base]}
         place = ", ".join(f"{key} {value}" for key, value in own.items())
-        if not own and len(homes[run.name]) > 1:
-            place = _shortest(run.home, homes[run.name])
-        record = RunRecord(
-            run.name, run.home, run.certificates, run.files, run.is_run, place, own, run.sums
-        )  # fmt: skip
-        if run.is_run:
-            check_votes(run.certificates, run.named, record.settings, run.home)
-        records.append(record)
-    return records
+        if not own and len(homes) > 1:
+            place = _shortest(record.home, homes)
+        told.append(replace(record, place=place, varied=own))
+    return told
 
 
-def _varied(drafts: Sequence[_Draft]) -> dict[Path, dict[str, str]]:
+def _varied(records: Sequence[RunRecord]) -> dict[Path, dict[str, str]]:
     """By folder, what differs in the recipes of these runs; nothing where that does not distinguish them."""
-    recipes = [content[:1] for run in drafts if (content := _yaml_mappings(run.files.get("recipe.yaml", "")))]
-    if len(recipes) < len(drafts) or len(drafts) < 2:
+    recipes = [content for record in records if (content := record.recipe_content) is not None]
+    if len(recipes) < len(records) or len(records) < 2:
         return {}
-    different = distinctions([content for (content,) in recipes])
+    different = distinctions(recipes)
     seedless = [{key: value for key, value in own.items() if key != "seed"} for own in different]
-    if len({str(own) for own in seedless}) == len(drafts):
+    if len({str(own) for own in seedless}) == len(records):
         different = seedless
-    if len({str(own) for own in different}) < len(drafts) or not seedless[0]:
+    if len({str(own) for own in different}) < len(records) or not seedless[0]:
         return {}
-    return {run.home: own for run, own in zip(drafts, different, strict=True)}
+    return {record.home: own for record, own in zip(records, different, strict=True)}
 
 
-def _read_archive(path: Path, home: Path) -> _Draft:
+def _read_archive(path: Path, home: Path) -> RunRecord:
     content = read_archive(path)
     sums = Sums.parse(content.get(SUMS, b""), path)
     for name in content:
         sums.check(name, content[name])
-    files = {name: content[name].decode(errors="replace") for name in RUN_FILES if name in content}
-    settings = content.get(f"{FOLDER}/settings.yaml")
-    if settings is not None:
-        files["settings.yaml"] = settings.decode(errors="replace")
-    votes = [
-        name.removeprefix(f"{FOLDER}/").removesuffix(".tsv")
-        for name in content
-        if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")
-    ]
-    if not votes:
+    texts = {
+        name.removeprefix(f"{FOLDER}/"): content[name].decode(errors="replace")
+        for name in (*RUN_FILES, f"{FOLDER}/settings.yaml")
+        if name in content
+    }
+    inside = {name.removeprefix(f"{FOLDER}/"): name for name in content if name.startswith(f"{FOLDER}/")}
+    files = sorted((name for name in inside if name.endswith(".tsv")), key=lambda name: vote_order(name[:-4]))
+    if not files:
         raise UserError(f"{path}: this packed run has no certificates")
-    names = {vote: f"{FOLDER}/{vote}.tsv" for vote in sorted(votes, key=vote_order)}
-    sums.check_listed(FOLDER, [f"{vote}.tsv" for vote in votes])
-    draft = _Draft(_recipe_name(files, path), home, files, True, sums)
-    for vote, name in names.items():
-        draft.add(vote, *parse(content[name], f"{path}, {name}"))
-    return draft
+    sums.check_listed(FOLDER, files)
+    record = RunRecord(_recipe_name(texts, path), home, {}, texts, sums=sums)
+    for file in files:
+        record.add(file.removesuffix(".tsv"), content[inside[file]], f"{path}, {inside[file]}")
+    return record
 
 
 def _certificate_files(path: Path) -> list[Path]:

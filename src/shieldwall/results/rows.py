@@ -7,8 +7,9 @@ above that of the sigma that is truly best.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.results.record import Log, RunRecord
 from shieldwall.vocabulary import vote_title
 
+_STARTS = ("start", "init_from")
 _NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
 
 
@@ -58,6 +60,11 @@ class Row:
         return self.logs[0].vote
 
     @property
+    def record(self) -> RunRecord:
+        """What the row's first run says."""
+        return self.logs[0].record
+
+    @property
     def is_member(self) -> bool:
         return self.logs[0].is_member
 
@@ -86,23 +93,18 @@ def rows_of(
     best_over: Sequence[str] = (),
 ) -> list[Row]:
     """The rows of these runs, for all votes or the named ones, in the order they were read."""
-    rows = rows_of_logs(select_votes([log for record in records for log in record.logs], votes))
+    logs = [log for record in records for log in record.logs]
+    known = {log.vote for log in logs}
+    for name in sorted(set(votes) - known):
+        raise unknown_name("vote", name, known)
+    rows = [row_of_log(log) for log in logs if not votes or log.vote in votes]
     if average_seeds:
         rows = average_over_seeds(rows)
     return envelope_rows(rows, best_over) if best_over else rows
 
 
-def select_votes(logs: Sequence[Log], votes: Collection[str]) -> list[Log]:
-    """The logs of these votes, or all."""
-    known = {log.vote for log in logs}
-    for name in sorted(set(votes) - known):
-        raise unknown_name("vote", name, known)
-    return [log for log in logs if not votes or log.vote in votes]
-
-
-def rows_of_logs(logs: Iterable[Log]) -> list[Row]:
-    """Each log as a row of its own."""
-    return [Row(log.title, log.run, ((log,),)) for log in logs]
+def row_of_log(log: Log) -> Row:
+    return Row(log.title, log.run, ((log,),))
 
 
 def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
@@ -111,25 +113,20 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
     They must have been certified with the same settings on the same inputs. If two runs have the same seed,
     none of the group is averaged. An averaged row takes the place of its first run.
     """
-    by_settings: dict[object, list[Row]] = defaultdict(list)
-    for row in rows:
-        recipe = _recipe(row)
-        if recipe is not None:
-            sigma = row.certificates[0].sigma
-            by_settings[seed_free_key(recipe), sigma, certification_key(row.logs[0])].append(row)
-    samples = [group for group in by_settings.values() if len(group) > 1 and _have_different_seeds(group)]
+    groups = _groups(rows, lambda row, recipe: (seed_free_key(recipe), row.certificates[0].sigma))
+    seeds = [{str(_recipe(row).get("seed")) for row in group} for group in groups]
+    samples = [group for group, different in zip(groups, seeds, strict=True) if len(different) == len(group)]
+    places: dict[str, set[str]] = defaultdict(set)
+    for group in samples:
+        places[group[0].record.base].add(_place(group))
 
-    places: dict[str, set[tuple[str, ...]]] = defaultdict(set)
-    for group in samples:
-        places[_base(group[0])].add(_places(group))
-    kept = {id(row): row for row in rows}
-    for group in samples:
-        base, logs = _base(group[0]), tuple(row.logs[0] for row in group)
-        run = f"{base} ({', '.join(_places(group))})" if len(places[base]) > 1 else base
-        kept[id(group[0])] = Row(f"{run} {vote_title(group[0].vote)}", run, (logs,))
-        for row in group[1:]:
-            del kept[id(row)]
-    return list(kept.values())
+    def mean(group: Sequence[Row]) -> Row:
+        run = group[0].record.base
+        if len(places[run]) > 1:
+            run = f"{run} ({_place(group)})"
+        return Row(f"{run} {vote_title(group[0].vote)}", run, (tuple(row.logs[0] for row in group),))
+
+    return _joined(rows, samples, mean)
 
 
 def envelope_rows(rows: Sequence[Row], over: Sequence[str] = ("sigma",)) -> list[Row]:
@@ -149,8 +146,16 @@ def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
 
     `over` are keys of recipes, `rho` both weights of DRT. With sigma, a method's numbers may change with it.
     """
-    kept = {id(row): row for row in rows}
-    for group in _choices(rows, over):
+    of_method = method_key if "sigma" in over else partial(_without, over=over)
+    groups = _groups(rows, lambda row, recipe: of_method(recipe))
+    for group in groups:
+        for sigma in sigmas_of(group) if "sigma" in over else ():
+            at_sigma = [row for row in group if sigmas_of([row]) == [sigma]]
+            if len({_without(_recipe(row), over) for row in at_sigma}) > 1:
+                raise UserError(
+                    f"{', '.join(row.run for row in at_sigma)} differ at sigma {sigma:g} in more than "
+                    f"{', '.join(over)}: add it, such as --best-over rho,sigma, or show fewer runs"
+                )
         if len({row.seeds for row in group}) > 1:
             # The best of a mean over three seeds and of a single run has neither's deviation or interval.
             counts = [f"{row.seeds} at sigma {row.certificates[0].sigma:g}" for row in group]
@@ -158,44 +163,7 @@ def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
                 f"{envelope_row(group).title}: an envelope needs the same number of seeds at each sigma; "
                 f"given: {', '.join(counts[:-1])} and {counts[-1]}"
             )
-        kept[id(group[0])] = envelope_row(group, ", ".join(over))
-        for row in group[1:]:
-            del kept[id(row)]
-    return list(kept.values())
-
-
-def _choices(rows: Sequence[Row], over: Sequence[str]) -> list[list[Row]]:
-    """Rows by what they have in common beside these keys, where there are several."""
-    groups: dict[object, list[Row]] = defaultdict(list)
-    for row in rows:
-        recipe = _recipe(row)
-        if recipe is not None:
-            method = method_key(recipe) if "sigma" in over else _without(recipe, over)
-            groups[method, certification_key(row.logs[0])].append(row)
-    several = [group for group in groups.values() if len(group) > 1]
-    for group in several if "sigma" in over else ():
-        for sigma in sigmas_of(group):
-            at_sigma = [row for row in group if sigmas_of([row]) == [sigma]]
-            if len({_without(_recipe(row) or {}, over) for row in at_sigma}) > 1:
-                raise UserError(
-                    f"{', '.join(row.run for row in at_sigma)} differ at sigma {sigma:g} in more than "
-                    f"{', '.join(over)}: add it, such as --best-over rho,sigma, or show fewer runs"
-                )
-    return several
-
-
-def _without(recipe: Mapping[str, Any], over: Sequence[str]) -> str:
-    """A recipe, and those it starts from, without these keys and the seed, as text."""
-    removed = {f"objective.{weight}" for weight in ("rho_gd", "rho_cm") if "rho" in over} | set(over)
-
-    def kept(part: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        return {
-            key: kept(value, f"{prefix}{key}.") if isinstance(value, Mapping) else value
-            for key, value in part.items()
-            if f"{prefix}{key}" not in removed
-        }
-
-    return seed_free_key({**kept(recipe), "name": method_of(str(recipe.get("name")), recipe.get("sigma"))})
+    return _joined(rows, groups, partial(envelope_row, over=", ".join(over)))
 
 
 def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
@@ -204,17 +172,31 @@ def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
     The numbers of a method, such as its learning rate and weights, may change with sigma. A method with two
     rows at one sigma has no group: its envelope would be over more than sigma.
     """
+    groups = _groups(rows, lambda row, recipe: method_key(recipe))
+    return [group for group in groups if len(sigmas_of(group)) == len(group)]
+
+
+def _groups(rows: Sequence[Row], key: Callable[[Row, Mapping[str, Any]], object]) -> list[list[Row]]:
+    """The rows with equal keys that were certified in the same way, where there are several."""
     groups: dict[object, list[Row]] = defaultdict(list)
     for row in rows:
-        recipe = _recipe(row)
-        if recipe is not None:
-            groups[method_key(recipe), certification_key(row.logs[0])].append(row)
-    return [group for group in groups.values() if 1 < len(sigmas_of(group)) == len(group)]
+        if recipe := _recipe(row):
+            groups[key(row, recipe), certification_key(row.logs[0])].append(row)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _joined(
+    rows: Sequence[Row], groups: Sequence[Sequence[Row]], join: Callable[[Sequence[Row]], Row]
+) -> list[Row]:
+    """The rows with each group as one, in the place of its first."""
+    first = {group[0]: join(group) for group in groups}
+    others = {row for group in groups for row in group[1:]}
+    return [first.get(row, row) for row in rows if row not in others]
 
 
 def envelope_row(rows: Sequence[Row], over: str = "sigma") -> Row:
     """Rows at several sigmas, or of several runs, as one."""
-    recipe = _recipe(rows[0]) or {}
+    recipe = _recipe(rows[0])
     name = method_of(str(recipe.get("name", rows[0].run)), recipe.get("sigma"))
     return Row(f"{name} {vote_title(rows[0].vote)}", name, tuple(tuple(row.logs) for row in rows), over)
 
@@ -235,15 +217,15 @@ def shared_norm(rows: Sequence[Row]) -> str:
     """The norm in words; radii of different norms are refused."""
     if not rows:
         raise UserError("there are no logs to show")
-    logs = [log for row in rows for log in row.logs]
-    norm = logs[0].certificates.norm
+    first, *logs = [log for row in rows for log in row.logs]
+    norm = _NORMS[first.certificates.norm]
     for log in logs:
-        if log.certificates.norm != norm:
+        if (other := _NORMS[log.certificates.norm]) != norm:
             raise UserError(
-                f"radii of different norms cannot be compared: {logs[0].title} has {_NORMS[norm]} radii, "
-                f"{log.title} has {_NORMS[log.certificates.norm]} radii; show one norm at a time"
+                f"radii of different norms cannot be compared: {first.title} has {norm} radii, "
+                f"{log.title} has {other} radii; show one norm at a time"
             )
-    return _NORMS[norm]
+    return norm
 
 
 def incomparable_settings(rows: Sequence[Row]) -> list[str]:
@@ -262,15 +244,28 @@ def method_of(name: str, sigma: object) -> str:
     return name.removesuffix(f"-{sigma}")
 
 
+def _recipe(row: Row) -> Mapping[str, Any]:
+    """The recipe of the row's first run as it is written; empty for a log that stands alone.
+
+    Where the run says by which recipes its first members were made, `start` holds these, not a folder.
+    """
+    origins = {"start": list(row.record.origins)} if row.record.origins else {}
+    content = row.record.recipe_content
+    return {} if content is None else {**content, **origins}
+
+
 def seed_free_key(recipe: Mapping[str, Any]) -> str:
     """A recipe without its seed, as text that is equal for recipes that differ only by seed.
 
     The recipes of the members that a run starts from count too, without their seeds; where they are not
     known, the folder that it starts from counts.
     """
+
+    def seedless(part: Mapping[str, Any]) -> object:
+        return _in_order({key: value for key, value in part.items() if key not in ("seed", *_STARTS)})
+
     start = next((recipe[key] for key in _STARTS if key in recipe), None)
-    before = [_seedless(origin) for origin in start] if isinstance(start, list) else start
-    return repr([_seedless(recipe), before])
+    return repr([seedless(recipe), list(map(seedless, start)) if isinstance(start, list) else start])
 
 
 def method_key(recipe: Mapping[str, Any]) -> str:
@@ -302,41 +297,25 @@ def by_number(certificates: Certificates) -> Ints:
     return np.argsort(certificates.indices, kind="stable")
 
 
-_STARTS = ("start", "init_from")
+def _without(recipe: Mapping[str, Any], over: Sequence[str]) -> str:
+    """A recipe, and those it starts from, without these keys and the seed, as text."""
+    removed = {f"objective.{weight}" for weight in ("rho_gd", "rho_cm") if "rho" in over} | set(over)
+
+    def kept(part: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        return {
+            key: kept(value, f"{prefix}{key}.") if isinstance(value, Mapping) else value
+            for key, value in part.items()
+            if f"{prefix}{key}" not in removed
+        }
+
+    return seed_free_key({**kept(recipe), "name": method_of(str(recipe.get("name")), recipe.get("sigma"))})
 
 
-def _recipe(row: Row) -> Mapping[str, Any] | None:
-    """The recipe of the row's first run as it is written; None for a log that stands alone.
-
-    Where the run says by which recipes its first members were made, `start` holds these, not a folder.
-    """
-    record = row.logs[0].record
-    if record is None or record.recipe_content is None:
-        return None
-    origins = {"start": list(record.origins)} if record.origins else {}
-    return {**record.recipe_content, **origins}
-
-
-def _base(row: Row) -> str:
-    record = row.logs[0].record
-    return row.run if record is None else record.base
-
-
-def _places(rows: Sequence[Row]) -> tuple[str, ...]:
-    """What differs between runs with the same name: a and b for "digits (a)" and "digits (b)"."""
-    record = rows[0].logs[0].record
-    if record is not None and record.varied:
-        return tuple(f"{key} {value}" for key, value in record.varied.items() if key != "seed")
-    return tuple(row.logs[0].record.place if row.logs[0].record else "" for row in rows)
-
-
-def _have_different_seeds(rows: Sequence[Row]) -> bool:
-    seeds = {str((_recipe(row) or {}).get("seed")) for row in rows}
-    return len(seeds) == len(rows)
-
-
-def _seedless(recipe: Mapping[str, Any]) -> object:
-    return _in_order({key: value for key, value in recipe.items() if key not in ("seed", *_STARTS)})
+def _place(rows: Sequence[Row]) -> str:
+    """What differs between runs with the same name: a, b for "digits (a)" and "digits (b)"."""
+    if varied := rows[0].record.varied:
+        return ", ".join(f"{key} {value}" for key, value in varied.items() if key != "seed")
+    return ", ".join(row.record.place for row in rows)
 
 
 def _in_order(part: Any, numbers: bool = True) -> object:

@@ -26,10 +26,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.theory.conditions import checked, checked_margins, normalized_weights, weighted_conditions
+from shieldwall.theory.conditions import (
+    checked,
+    checked_margins,
+    cosines,
+    normalized_weights,
+    weighted_conditions,
+)
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 HALVINGS = 60
 
@@ -49,16 +54,6 @@ class Comparison:
     delta: Floats
     """The least Delta that satisfies the proviso, which gives the largest R; NaN where none below 1 does."""
 
-    @property
-    def cosine_needed(self) -> Floats:
-        """What cos(theta) must be below for R > r."""
-        return cosine_needed(self.evenness, self.delta)
-
-    @property
-    def beats_members(self) -> Bools:
-        """R > r."""
-        return np.asarray(self.gain > 1.0)
-
 
 def compare_weighted(
     margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None = None, *, r: ArrayLike, beta: float
@@ -72,14 +67,13 @@ def compare_weighted(
         beta: the smoothness of both members.
     """
     m, g = checked(_pair_margins(margins), gradients)
-    cosine = _cosines(g[0], g[1]).max(-1)
-    return _compare(m, evenness_weighted(m, weights), cosine, r, beta)
+    return _compare(m, evenness_weighted(m, weights), _cosine(g[0], g[1]), r, beta)
 
 
 def compare_max_margin(margins: ArrayLike, gradients: ArrayLike, *, r: ArrayLike, beta: float) -> Comparison:
     """The corollary for MME of two members; the arguments are those of `compare_weighted`."""
     m, g = checked(_pair_margins(margins), gradients)
-    by_class = [_cosines(g[0][..., y, None, :], g[1]).max(-1) for y in range(m.shape[-1])]
+    by_class = [_cosine(g[0][..., y, None, :], g[1]) for y in range(m.shape[-1])]
     return _compare(m, evenness_max_margin(m), np.max(by_class, axis=0), r, beta)
 
 
@@ -174,11 +168,8 @@ def _evenness(first: Floats, second: Floats) -> Floats:
     return np.asarray((2.0 * (first / total) * (second / total)).min(-1))
 
 
-def _cosines(first: Floats, second: Floats) -> Floats:
-    norms = np.asarray(np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1))
-    products = (first * second).sum(-1)
-    cosines = np.divide(products, norms, out=np.full(norms.shape, -1.0), where=norms > 0)
-    return np.asarray(cosines.clip(-1.0, 1.0))
+def _cosine(first: Floats, second: Floats) -> Floats:
+    return np.asarray(np.nan_to_num(cosines(first, second), nan=-1.0).max(-1))
 
 
 def _pair_margins(margins: ArrayLike) -> Floats:

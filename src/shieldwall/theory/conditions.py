@@ -15,7 +15,8 @@ Solved for r, the vote is robust within the first of these radii, and not robust
 
 Shapes: margins (N, ..., C) and gradients (N, ..., C, d): N members first, then any axes of inputs, then the C
 classes other than y0, in the same order for all members. With the margins and gradients of soft-smoothed
-members E f_i(x0 + noise), the same functions give eq:Itilde and the conditions of the soft-smoothed ensemble.
+members E f_i(x0 + noise), the same functions give eq:Itilde, and with beta = `smoothness_bound(sigma)` the
+conditions of the soft-smoothed ensemble (cor:gradient-based-sufficient-necessary-cond-smoothed-*).
 """
 
 from collections.abc import Callable
@@ -26,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.theory.smoothness import smoothness_bound
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -117,22 +117,6 @@ def single_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) 
     return Conditions(m, np.linalg.norm(g, axis=-1), beta)
 
 
-def smoothed_weighted_conditions(
-    margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None = None, *, sigma: float
-) -> Conditions:
-    """cor:gradient-based-sufficient-necessary-cond-smoothed-weight-ensemble: beta = 2 / sigma^2.
-
-    The margins and gradients are those of the soft-smoothed confidences E f_i(x0 + noise), noise of deviation
-    sigma. The conditions are about WE of the soft-smoothed members.
-    """
-    return weighted_conditions(margins, gradients, weights, beta=smoothness_bound(sigma))
-
-
-def smoothed_max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, sigma: float) -> Conditions:
-    """cor:gradient-based-sufficient-necessary-cond-smoothed-our-ensemble: beta = 2 / sigma^2, as for WE."""
-    return max_margin_conditions(margins, gradients, beta=smoothness_bound(sigma))
-
-
 def max_margin_radius(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Floats:
     """A radius within which MME of any N >= 2 members returns y0: max_i min_{j != i} r_ij, (...).
 
@@ -167,8 +151,7 @@ def eri_weighted(margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | 
 def eri_mme(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats:
     """The same for MME of two members: a - m/r for every pair of classes (y1, y2), (..., C, C)."""
     flat = max_margin_conditions(margins, gradients, beta=0.0).eri(r)
-    classes = np.asarray(margins).shape[-1]
-    return flat.reshape(*flat.shape[:-1], classes, classes)
+    return flat.reshape(*flat.shape[:-1], *np.shape(margins)[-1:] * 2)
 
 
 def eri_single(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats:
@@ -199,6 +182,13 @@ def max_margin_gap(margins: ArrayLike) -> Floats:
 def at_most_one_above(margins: ArrayLike) -> Bools:
     """Whether y0 is every member's first or second class, as MME's necessary condition needs, (...)."""
     return np.asarray(((checked_margins(margins) < 0).sum(-1) <= 1).all(0))
+
+
+def cosines(a: Floats, b: Floats) -> Floats:
+    """The cosine of a and b (..., d), NaN where one is 0.  -> (...)"""
+    with np.errstate(invalid="ignore"):
+        scale = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+        return np.asarray(np.einsum("...d,...d->...", a, b) / scale).clip(-1.0, 1.0)
 
 
 def _pair_conditions(margins: Floats, gradients: Floats, i: int, j: int, beta: float) -> Conditions:

@@ -22,7 +22,7 @@ from shieldwall.ensembles.votes import default_vote_names, default_votes
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.theory.conditions import Conditions, max_margin_conditions, weighted_conditions
+from shieldwall.theory.conditions import Conditions, cosines, max_margin_conditions, weighted_conditions
 from shieldwall.theory.first_order import (
     FirstOrder,
     Floats,
@@ -32,7 +32,6 @@ from shieldwall.theory.first_order import (
     jackknife,
     max_margin_estimate,
     max_margin_radius_estimate,
-    plain_cosine,
     smoothed_first_order,
     weighted_estimate,
 )
@@ -186,7 +185,7 @@ def diagnose_input(
         truth=truth,
         plain=indicators,
         soft=soft_votes,
-        cosines={pair: float(plain_cosine(gradients[i], gradients[j])) for pair, (i, j) in pairs.items()},
+        cosines={pair: float(cosines(gradients[i], gradients[j])) for pair, (i, j) in pairs.items()},
         soft_cosines={
             pair: float(cosine(soft_gradients[:, i], soft_gradients[:, j])) for pair, (i, j) in pairs.items()
         },

@@ -152,13 +152,9 @@ def length(a: Floats) -> Floats:
 
 def cosine(a: Floats, b: Floats) -> Floats:
     """The cosine of E a and E b from group means (G, ..., D), cut to [-1, 1]; NaN where one is 0."""
-    return _cosine(inner(a, b), length(a) * length(b))
-
-
-def plain_cosine(a: Floats, b: Floats) -> Floats:
-    """The cosine of a and b (..., D), NaN where one is 0.  -> (...)"""
-    scale = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
-    return _cosine(np.asarray(np.einsum("...d,...d->...", a, b)), np.asarray(scale))
+    products, scale = inner(a, b), length(a) * length(b)
+    cosines = np.divide(products, scale, out=np.full(scale.shape, np.nan), where=scale > 0)
+    return np.asarray(cosines.clip(-1.0, 1.0))
 
 
 def jackknife(statistic: Callable[..., Floats], *grouped: Floats) -> Estimate:
@@ -206,8 +202,3 @@ def _against_rivals(y: Tensor, values: Floats, rows: Floats) -> FirstOrder:
         values[..., inputs, labels] - values[..., inputs, rivals],
         rows[..., inputs, labels, :] - rows[..., inputs, rivals, :],
     )
-
-
-def _cosine(products: Floats, scale: Floats) -> Floats:
-    cosines = np.divide(products, scale, out=np.full(np.shape(products), np.nan), where=scale > 0)
-    return np.asarray(np.clip(cosines, -1.0, 1.0))

@@ -11,11 +11,12 @@ from importlib import resources
 from typing import Any
 
 from shieldwall.report.page import provenance, tables
-from shieldwall.report.page.charts import Chart, Grid, accuracies, accuracy_chart, radius_grid, training_chart
+from shieldwall.report.page.charts import Grid, accuracies, accuracy_chart, radius_grid, training_chart
 from shieldwall.report.page.curves import (
     SIGMA,
     Curve,
     CurveStyles,
+    choices,
     color_rules,
     envelope_curves,
     log_curves,
@@ -51,26 +52,31 @@ def report_page(
     columns_at = tables.table_radii(logs, pairs, radii)
     table = accuracy_table(rows, columns_at)
     styles, grid = CurveStyles.of(logs), radius_grid(logs, columns_at)
-    visible = _few_enough([k for k, curve in enumerate(curves) if curve.protocol not in hidden], len(logs))
-    chart = accuracy_chart(curves, [styles.curve(curve) for curve in curves], grid, norm, set(visible))
+    visible = {k for k, curve in enumerate(curves) if curve.protocol not in hidden}
+    if envelopes and len(visible) > _READABLE:
+        visible &= set(range(len(logs), len(curves)))
+    chart = accuracy_chart(curves, [styles.curve(curve) for curve in curves], grid, norm, visible)
     run_names = dict.fromkeys(curve.row.run for curve in logs)
     runs = [next(curve for curve in logs if curve.row.run == name) for name in run_names]
     run_styles = [styles.training(curve) for curve in runs]
-    training = panels([curve.record.training for curve in runs])
+    training = panels([curve.row.record.training for curve in runs])
     panel_charts = [training_chart(panel, run_styles) for panel in training]
-    inputs = gallery(logs, thumbnails)
+    inputs, remarks = gallery(logs, thumbnails)
     return _render(
         {
             "title": rows[0].run if len(runs) == 1 else f"A comparison of {len(runs)} runs",
-            "about": table.title,
-            "notes": table.notes,
-            "toggles": [_toggle(name, styles, hidden) for name in ("method", "protocol", "sigma")],
+            "table": table,
+            "toggles": {
+                name: [
+                    (value, styles.sample(name, value), name != "protocol" or value not in hidden)
+                    for value in choices(logs, name)
+                ]
+                for name in ("method", "protocol", "sigma")
+            },
             "has_envelope": bool(envelopes),
             "chart": chart,
-            "grid": ", ".join(f"{k * grid.step:g}" for k in range(3)),
-            "hover_step": f"{grid.hover_step:g}",
+            "grid": grid,
             "key": styles.key,
-            "headings": [column.heading for column in table.columns],
             "radii": len(columns_at),
             "rows": tables.log_lines(logs, table.columns, len(columns_at)),
             "envelope_rows": tables.envelope_lines(envelopes, columns_at, len(logs)),
@@ -81,43 +87,34 @@ def report_page(
             "panel_charts": panel_charts,
             "runs": [(curve.row.run, style) for curve, style in zip(runs, run_styles, strict=True)],
             "thinned": _thinned(training, runs),
-            "gallery": inputs,
+            "remarks": remarks,
             "gallery_choices": _gallery_choices(logs),
             "made": provenance.made_with(logs),
-            "sources": provenance.sources(logs),
+            "records": [curve.row.record for curve in runs],
             "data": {
                 "radii": [grid.radii[k] for k in grid.hovered],
-                "axes": _axes(chart),
+                "axes": chart.ends,
                 "curves": [_curve(curve, grid, styles) for curve in curves],
-                "runs": [_run(curve, styles) for curve in runs],
+                "runs": [
+                    {
+                        "title": curve.row.run,
+                        "method": styles.methods.index(curve.method),
+                        "sigma": styles.sigmas.index(curve.sigma),
+                    }
+                    for curve in runs
+                ],
                 "panels": [
-                    {"title": panel.title, "axes": _axes(chart), "lines": list(map(vars, panel.lines))}
-                    for panel, chart in zip(training, panel_charts, strict=True)
+                    {
+                        "title": panel.title,
+                        "axes": panel_chart.ends,
+                        "lines": [line._asdict() for line in panel.lines],
+                    }
+                    for panel, panel_chart in zip(training, panel_charts, strict=True)
                 ],
             },
-            "gallery_data": {"sets": inputs.sets, "logs": inputs.logs},
+            "gallery_data": inputs,
         }
     )
-
-
-def _few_enough(visible: list[int], first_envelope: int) -> list[int]:
-    """The curves that are seen at first, or only the envelopes among them if they are too many to read."""
-    envelopes = [k for k in visible if k >= first_envelope]
-    return envelopes if envelopes and len(visible) > _READABLE else visible
-
-
-def _toggle(name: str, styles: CurveStyles, hidden: set[str]) -> dict[str, Any]:
-    values = {"method": styles.methods, "protocol": styles.protocols, "sigma": styles.sigmas}[name]
-    choices = [
-        (value, styles.sample(name, value), name != "protocol" or value not in hidden) for value in values
-    ]
-    return {"name": name, "choices": choices}
-
-
-def _run(curve: Curve, styles: CurveStyles) -> dict[str, Any]:
-    """What the toggles need of a run."""
-    method, sigma = styles.methods.index(curve.method), styles.sigmas.index(curve.sigma)
-    return {"title": curve.row.run, "method": method, "sigma": sigma}
 
 
 def _curve(curve: Curve, grid: Grid, styles: CurveStyles) -> dict[str, Any]:
@@ -131,10 +128,6 @@ def _curve(curve: Curve, grid: Grid, styles: CurveStyles) -> dict[str, Any]:
         "envelope": curve.is_envelope,
         "accuracy": [values[k] for k in grid.hovered if k < len(values)],
     }
-
-
-def _axes(chart: Chart) -> dict[str, list[float]]:
-    return {"x": [chart.x.low, chart.x.high], "y": [chart.y.low, chart.y.high]}
 
 
 def _thinned(training: Sequence[Panel], runs: Sequence[Curve]) -> list[tuple[str, int]]:
@@ -160,17 +153,12 @@ def _render(names: Mapping[str, Any]) -> str:
     )  # fmt: skip
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": True}
     scripts = [_file(name) for name in _SCRIPTS]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     return environment.get_template("page.html.j2").render(
-        **names,
-        style=_file("page.css") + color_rules(),
-        scripts=scripts,
-        checksums=[_checksum(script) for script in scripts],
-    )
+        **names, style=_file("page.css") + color_rules(), scripts=scripts,
+        checksums=[f"'sha256-{digest}'" for digest in digests],
+    )  # fmt: skip
 
 
 def _file(name: str) -> str:
     return resources.files(_HERE).joinpath(name).read_text(encoding="utf-8")
-
-
-def _checksum(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -8,6 +8,7 @@ size on a phone. Coordinates are those of a square of SIZE.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,16 +52,14 @@ class Axis:
         return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= smallest * (1 - 1e-9))
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """A symbol or a number on a line, in percent from the left and from the top."""
 
     left: float
     top: float
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     key: int
     """The place of its curve or run on the page, by which it is hidden and shown."""
     title: str
@@ -71,14 +70,18 @@ class Line:
     """Whether it starts so."""
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     description: str
     """What a screen reader says instead of showing it."""
     x: Axis
     y: Axis
     lines: list[Line]
     """From below to above."""
+
+    @property
+    def ends(self) -> dict[str, tuple[float, float]]:
+        """Of both axes."""
+        return {"x": (self.x.low, self.x.high), "y": (self.y.low, self.y.high)}
 
 
 def path(x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float | None]) -> str:
@@ -101,8 +104,7 @@ def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """Multiples of a round step from 0 to past the last certified radius, and the radii of the tables."""
 
     step: float
@@ -114,7 +116,7 @@ class Grid:
 
 def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Grid:
     """Steps are 1, 2.5 or 5 times a power of ten, so that multiples of 0.25 are on a grid of finer steps."""
-    certificates = [curve.log.certificates for curve in curves]
+    certificates = [curve.row.certificates[0] for curve in curves]
     largest = max(float(run.radii[run.correct].max(initial=0.0)) for run in certificates) or 1.0
     power = math.floor(math.log10(largest)) - 4
     step = next(
@@ -138,17 +140,18 @@ def accuracy_chart(
     best = max(max(of_curve) for of_curve in values)
     x = Axis(f"{norm} radius", 0.0, grid.radii[-1])
     y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (int(best / 10) + 1)))
-    places = _mark_places(curves, [len(of_curve) for of_curve in values])
-    protocols = choices(curves, "protocol")
-    order = sorted(
-        range(len(curves)), key=lambda k: (curves[k].is_envelope, protocols.index(curves[k].protocol), k)
-    )
+    kinds = [(curve.method, curve.protocol) for curve in curves]
+    different, protocols = list(dict.fromkeys(kinds)), choices(curves, "protocol")
     lines = []
-    for k in order:
+    for k in sorted(
+        range(len(curves)), key=lambda k: (curves[k].is_envelope, protocols.index(curves[k].protocol), k)
+    ):
+        # Symbols at other places on each curve, for some may be one line.
+        apart, shift = (len(values[k]) - 1) / _SYMBOLS, (different.index(kinds[k]) + 0.5) / len(different)
+        places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
         marks = tuple(
             Mark(x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
-            for place in places[k]
-            if looks[k].shape or looks[k].number
+            for place in (places if looks[k].shape or looks[k].number else ())
         )
         drawn = path(x, y, grid.radii, values[k])
         lines.append(Line(k, curves[k].title, drawn, looks[k], marks, hidden=k not in visible))
@@ -157,12 +160,16 @@ def accuracy_chart(
 
 
 def training_chart(panel: Panel, looks: Sequence[CurveStyle]) -> Chart:
-    (first, last), (low, high) = panel.epochs, panel.values
-    x, y = Axis("epoch", first, last), Axis("", low, high, max_steps=5)
+    epochs = [epoch for line in panel.lines for epoch in line.epochs]
+    values = [value for line in panel.lines for value in line.values if value is not None] or [0.0, 1.0]
+    room = 0.05 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
+    x = Axis("epoch", min(epochs), max(max(epochs), min(epochs) + 1))  # one epoch has an axis too
+    y = Axis("", min(values) - room, max(values) + room, max_steps=5)
     lines = [
         Line(line.run, "", path(x, y, line.epochs, line.values), looks[line.run]) for line in panel.lines
     ]
-    return Chart(panel.description, x, y, lines)
+    what = f"{panel.title} by epoch, a line for each run"
+    return Chart(f"{what}; the table below holds the last values.", x, y, lines)
 
 
 def accuracies(curve: Curve, grid: Grid) -> list[float]:
@@ -170,17 +177,6 @@ def accuracies(curve: Curve, grid: Grid) -> list[float]:
     values = accuracy(curve.row, np.array(grid.radii))
     ends = np.flatnonzero(values == 0)
     return [float(f"{100 * value:.4g}") for value in (values[: ends[0] + 1] if len(ends) else values)]
-
-
-def _mark_places(curves: Sequence[Curve], lengths: Sequence[int]) -> list[list[int]]:
-    """Places along each curve for its symbols, not the same for curves that may be one line."""
-    kinds = [(curve.method, curve.protocol) for curve in curves]
-    first = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
-    places = []
-    for kind, length in zip(kinds, lengths, strict=True):
-        apart, shift = (length - 1) / _SYMBOLS, (first[kind] + 0.5) / len(first)
-        places.append(sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)}))
-    return places
 
 
 def _rounded(radius: float) -> float:

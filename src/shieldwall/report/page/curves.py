@@ -10,11 +10,10 @@ symbols.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from shieldwall.recipes import Recipe
-from shieldwall.results.record import Log, RunRecord
+from shieldwall.results.record import Log
 from shieldwall.results.rows import Row, envelope_row, method_of, sigma_groups
 from shieldwall.vocabulary import VOTE_TITLES, vote_title
 
@@ -68,13 +67,8 @@ class Curve:
         return self.row.logs[0]
 
     @property
-    def record(self) -> RunRecord:
-        """What the run says."""
-        return self.log.record or RunRecord(self.log.run, Path(), {})
-
-    @property
     def recipe(self) -> Recipe | None:
-        return self.record.recipe
+        return self.row.record.recipe
 
     @property
     def is_member(self) -> bool:
@@ -93,8 +87,7 @@ class Curve:
 
 def log_curves(rows: Sequence[Row]) -> list[Curve]:
     """A curve for each row of one log, in the same order."""
-    records = {row.run: row.logs[0].record for row in rows}
-    methods = _methods({run: record.recipe if record else None for run, record in records.items()})
+    methods = _methods({row.run: row.record.recipe for row in rows})
     return [Curve(row, methods[row.run], _protocol(row.logs[0]), _sigma(row.logs[0])) for row in rows]
 
 
@@ -152,15 +145,15 @@ def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
 
 
 def _protocol(log: Log) -> str:
-    if log.record is None or log.record.is_run:
+    if log.record.is_run:
         return vote_title(log.vote)
     return UNSTATED if log.vote == log.record.base else log.vote
 
 
 def _sigma(log: Log) -> str:
-    sigma = log.certificates.sigma
-    if sigma is None and log.record is not None and log.record.recipe is not None:
-        sigma = log.record.recipe.sigma
+    recipe, sigma = log.record.recipe, log.certificates.sigma
+    if sigma is None and recipe is not None:
+        sigma = recipe.sigma
     return UNSTATED if sigma is None else f"{sigma:.4g}"
 
 
@@ -216,13 +209,12 @@ class CurveStyles:
         return f"{'; '.join(parts).capitalize()}." if parts else ""
 
     def curve(self, curve: Curve) -> CurveStyle:
-        protocol = self._protocol(curve.protocol)
-        color_index = self.methods.index(curve.method) if self.by_method else protocol.color_index
+        look = self._protocol(curve.protocol)
+        if self.by_method:
+            look = replace(look, color_index=self.methods.index(curve.method))
         if curve.is_envelope:
-            return CurveStyle(color_index, protocol.dash, _ENVELOPE, None, protocol.number)
-        return CurveStyle(
-            color_index, protocol.dash, protocol.width, self._shape(curve.sigma), protocol.number
-        )
+            return replace(look, width=_ENVELOPE)
+        return replace(look, shape=self._shape(curve.sigma))
 
     def training(self, curve: Curve) -> CurveStyle:
         """Of a run: its method's colour and dashes for its sigma, or a colour for its sigma."""

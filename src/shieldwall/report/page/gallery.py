@@ -8,14 +8,14 @@ import base64
 import io
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shieldwall.report.page.curves import Curve
 from shieldwall.results.certificates import Certificates
+from shieldwall.results.rows import by_number
 
 _MOST_INPUTS = 1000
 _MOST_CERTIFICATES = 24_000
@@ -25,8 +25,7 @@ _OTHERS = -1
 _LARGEST_SIDE = 48
 
 
-@dataclass(frozen=True)
-class Thumbnails:
+class Thumbnails(NamedTuple):
     """The test inputs of a data set, as pictures are made of them."""
 
     labels: Sequence[int]
@@ -36,40 +35,41 @@ class Thumbnails:
     pixels: Callable[[int], NDArray[np.uint8]]
     """By the input's number, in that shape."""
 
-
-@dataclass(frozen=True)
-class Gallery:
-    """`sets`: the inputs and their pictures; `logs`: what each log says of those of its set."""
-
-    sets: list[dict[str, Any]]
-    logs: list[dict[str, Any]]
-    remarks: list[str]
-    """What the gallery leaves out."""
+    @property
+    def side(self) -> int:
+        """Of a small picture."""
+        return min(_LARGEST_SIDE, max(self.shape[1:]))
 
 
-@dataclass(frozen=True)
-class _Inputs:
+class _Inputs(NamedTuple):
     data: str | None
     idx: tuple[int, ...]
     label: tuple[int, ...]
 
 
-def gallery(curves: Sequence[Curve], thumbnails: Callable[[str], Thumbnails | None]) -> Gallery:
-    kinds = list(dict.fromkeys(_inputs(curve) for curve in curves))
+def gallery(
+    curves: Sequence[Curve], thumbnails: Callable[[str], Thumbnails | None]
+) -> tuple[dict[str, Any], list[str]]:
+    """`sets`, the inputs and their pictures, and `logs`, what each log says of those of its set; and remarks,
+    what the gallery leaves out."""
+    inputs = [_inputs(curve) for curve in curves]
+    kinds = list(dict.fromkeys(inputs))
     remarks: dict[str, None] = {}
     sets = [_set(kind, len(kinds), len(curves), thumbnails, remarks) for kind in kinds]
-    logs = [_log(curve.log.certificates, kinds.index(_inputs(curve)), sets) for curve in curves]
-    return Gallery(sets, logs, list(remarks))
+    logs = [
+        _log(curve.log.certificates, kinds.index(kind), sets)
+        for curve, kind in zip(curves, inputs, strict=True)
+    ]
+    return {"sets": sets, "logs": logs}, list(remarks)
 
 
 def _inputs(curve: Curve) -> _Inputs:
     certificates = curve.log.certificates
     assert certificates.indices is not None
     assert certificates.truth is not None
-    order = np.argsort(certificates.indices, kind="stable")
-    data = curve.recipe.data if curve.recipe else None
+    order = by_number(certificates)
     idx, label = certificates.indices[order].tolist(), certificates.truth[order].tolist()
-    return _Inputs(data, tuple(idx), tuple(label))
+    return _Inputs(curve.recipe.data if curve.recipe else None, tuple(idx), tuple(label))
 
 
 def _set(
@@ -83,27 +83,24 @@ def _set(
     if kind.data and data is None:
         left_out = f"{kind.data} was not found on the machine that wrote this page"
         remarks[f"The pictures are left out: {left_out}."] = None
-    if data is not None and not _belongs(kind, data.labels):
+    if data and any(
+        idx >= len(data.labels) or data.labels[idx] != label
+        for idx, label in zip(kind.idx, kind.label, strict=True)
+    ):
         remarks[f"The pictures are left out: the labels are not those of {kind.data}'s test images."] = None
         data = None
-    area = thumbnail_side(data.shape) ** 2 if data else 1
-    most = min(_MOST_INPUTS, _MOST_CERTIFICATES // logs, _MOST_PIXELS // kinds // area)
-    total, count = len(kind.idx), min(len(kind.idx), max(1, most))
+    most = min(_MOST_INPUTS, _MOST_CERTIFICATES // logs)
+    if data:
+        most = min(most, _MOST_PIXELS // kinds // data.side**2)
+    total = len(kind.idx)
+    count = min(total, max(1, most))
+    if count < total:
+        remarks[f"The gallery holds {count:,} of {total:,} inputs, evenly spaced."] = None
     kept = [k * total // count for k in range(count)]
-    if len(kept) < len(kind.idx):
-        remarks[f"The gallery holds {len(kept):,} of {len(kind.idx):,} inputs, evenly spaced."] = None
-    idx, label = [kind.idx[k] for k in kept], [kind.label[k] for k in kept]
-    inputs: dict[str, Any] = {"idx": idx, "label": label}
-    if data is not None:
-        inputs["classes"] = list(data.classes)
-        inputs["pictures"] = pictures(data, idx)
+    inputs: dict[str, Any] = {"idx": [kind.idx[k] for k in kept], "label": [kind.label[k] for k in kept]}
+    if data:
+        inputs |= {"classes": list(data.classes), "pictures": pictures(data, inputs["idx"])}
     return inputs
-
-
-def _belongs(kind: _Inputs, labels: Sequence[int]) -> bool:
-    return all(
-        idx < len(labels) and labels[idx] == label for idx, label in zip(kind.idx, kind.label, strict=True)
-    )
 
 
 def _log(certificates: Certificates, number: int, sets: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -137,9 +134,8 @@ def pictures(data: Thumbnails, idx: Sequence[int]) -> dict[str, Any]:
     """
     from PIL import Image
 
-    side = thumbnail_side(data.shape)
+    side, is_grey = data.side, data.shape[0] == 1
     across = math.ceil(math.sqrt(len(idx)))
-    is_grey = data.shape[0] == 1
     sheet = Image.new("L" if is_grey else "RGB", (across * side, math.ceil(len(idx) / across) * side))
     for k, index in enumerate(idx):
         pixels = data.pixels(index)
@@ -153,7 +149,3 @@ def pictures(data: Thumbnails, idx: Sequence[int]) -> dict[str, Any]:
         sheet.save(content, "WEBP", quality=80, method=4)
     kind, encoded = "png" if is_grey else "webp", base64.b64encode(content.getvalue()).decode()
     return {"address": f"data:image/{kind};base64,{encoded}", "side": side, "across": across}
-
-
-def thumbnail_side(shape: tuple[int, int, int]) -> int:
-    return min(_LARGEST_SIDE, max(shape[1:]))

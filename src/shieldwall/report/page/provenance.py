@@ -1,8 +1,7 @@
 """The origin of each number: recipe, commit, device, seed, n, alpha."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from shieldwall.report.page.curves import NOTHING, SIGMA, Curve
 
@@ -14,22 +13,12 @@ HEADINGS = (
 _SHORT_COMMIT = 10
 
 
-@dataclass(frozen=True)
-class Provenance:
+class Provenance(NamedTuple):
     """Facts that hold for every number as (name, fact); those that differ as a table, a line for each run."""
 
     shared: list[tuple[str, str]]
     headings: list[str]
     lines: list[list[str]]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A run's recipe and environment, whole."""
-
-    run: str
-    recipe: str
-    environment: str
 
 
 def made_with(curves: Sequence[Curve]) -> Provenance:
@@ -47,45 +36,26 @@ def made_with(curves: Sequence[Curve]) -> Provenance:
     )
 
 
-def sources(curves: Sequence[Curve]) -> list[Source]:
-    """The recipe and the environment of each run that has them."""
-    files = {curve.log.run: curve.record.files for curve in curves}
-    return [
-        Source(run, texts["recipe.yaml"], texts.get("environment.json", ""))
-        for run, texts in files.items()
-        if "recipe.yaml" in texts
-    ]
-
-
 def _facts(curve: Curve) -> list[str]:
-    certificates, recipe, stages = curve.log.certificates, curve.recipe, curve.record.environment
+    certificates, recipe, stages = curve.log.certificates, curve.recipe, curve.row.record.environment
     max_n, fixed_n, mean_n = certificates.max_n, certificates.fixed_n, certificates.mean_n
     n = f"up to {max_n:,}" if max_n else "" if fixed_n is None else f"{fixed_n:,}"
     if fixed_n is None and mean_n is not None:
         n = f"{n + ', ' if n else ''}{mean_n:,.0f} on average"
     seconds = None if certificates.seconds is None else f"{certificates.seconds.mean():.3g}"
     alpha = None if certificates.alpha is None else f"{certificates.alpha:g}"
+    done, wanted = len(certificates), curve.log.num_wanted
     facts: list[object] = [
         recipe and recipe.name, recipe and recipe.data, recipe and recipe.model, curve.sigma,
-        recipe and recipe.members, recipe and str(recipe.seed), *_where(stages.get("train")),
-        certificates.noise, _text(certificates.n0), n, alpha, certificates.bound_kind, certificates.precision,
-        _text(certificates.seed), *_where(stages.get("certify")), _inputs(curve), seconds,
+        recipe and recipe.members, recipe and recipe.seed, *_where(stages.get("train", {})),
+        certificates.noise, certificates.n0, n, alpha, certificates.bound_kind, certificates.precision,
+        certificates.seed, *_where(stages.get("certify", {})),
+        f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}", seconds,
     ]  # fmt: skip
-    return [str(fact) if fact else NOTHING for fact in facts]
+    return [NOTHING if fact in (None, "") else str(fact) for fact in facts]
 
 
-def _inputs(curve: Curve) -> str:
-    done, wanted = len(curve.log.certificates), curve.log.num_wanted
-    return f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}"
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)
-
-
-def _where(stage: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
+def _where(stage: Mapping[str, Any]) -> tuple[str, str]:
     """The commit, shortened but for the mark of a changed checkout, and the device."""
-    if stage is None:
-        return None, None
     commit, _, changed = str(stage.get("commit") or "").partition(" ")
     return " ".join(filter(None, [commit[:_SHORT_COMMIT], changed])), str(stage.get("device") or "")

@@ -1,7 +1,7 @@
 """The tables of certified accuracy: of each log, of each envelope, and beside the paper's rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shieldwall.report.page.curves import MINUS, NOTHING, RHO, SIGMA, Curve
 from shieldwall.report.tables import AT_LEAST, Column
@@ -13,16 +13,14 @@ from shieldwall.results.rows import incomparable_settings
 from shieldwall.vocabulary import SIGMAS
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     text: str
     ranked: bool = False
     """Whether it competes to be the best of its column."""
     best: bool = False
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a table; `curve` is the place of its curve among the page's."""
 
     curve: int
@@ -32,8 +30,7 @@ class Line:
     cells: list[Cell]
 
 
-@dataclass(frozen=True)
-class PaperPair:
+class PaperPair(NamedTuple):
     """What the paper has for one curve."""
 
     place: int
@@ -42,8 +39,7 @@ class PaperPair:
     row: PaperRow
 
 
-@dataclass(frozen=True)
-class PaperComparison:
+class PaperComparison(NamedTuple):
     """A row of ours, the paper's, and the difference, ours minus theirs."""
 
     curve: int
@@ -103,11 +99,9 @@ def envelope_lines(envelopes: Sequence[Curve], radii: Sequence[float], first: in
 
 def paper_pairs(curves: Sequence[Curve], envelopes: Sequence[Curve]) -> list[PaperPair]:
     """The paper's rows for the curves of a page, envelopes first; its radii are L2 radii."""
-    places = [*range(len(curves), len(curves) + len(envelopes)), *range(len(curves))]
-    pairs = (
-        (place, curve, _paper_row(curve)) for place, curve in zip(places, [*envelopes, *curves], strict=True)
-    )
-    return [PaperPair(place, curve, row) for place, curve, row in pairs if row is not None]
+    placed = list(enumerate([*curves, *envelopes]))
+    pairs = [PaperPair(place, curve, row) for place, curve in placed if (row := _paper_row(curve))]
+    return sorted(pairs, key=lambda pair: not pair.curve.is_envelope)
 
 
 def _paper_row(curve: Curve) -> PaperRow | None:
@@ -121,18 +115,19 @@ def _paper_row(curve: Curve) -> PaperRow | None:
 
 def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparison:
     """Percentages at each radius and the ACR; what one of the two does not have is a dash."""
-    acr = average_radius(pair.curve.row)
-    ours = [(100 * float(value), 1) for value in accuracy(pair.curve.row, radii)]
-    paper = [pair.row.accuracy.get(radius) for radius in radii]
-    both = [(value, theirs, decimals) for (value, decimals), theirs in zip(ours, paper, strict=True)]
-    cells = [*both, (None if acr is None else acr.value, pair.row.acr, 3)]
-    ours_shown = [_text(value, decimals) for value, _, decimals in cells]
-    differences = [_difference(value, theirs, decimals) for value, theirs, decimals in cells]
-    if pair.curve.row.stopped_early:
-        for shown in (ours_shown, differences):
+    row, acr = pair.curve.row, average_radius(pair.curve.row)
+    cells: list[tuple[float | None, float | None, int]] = [
+        (100 * value, pair.row.accuracy.get(radius), 1)
+        for radius, value in zip(radii, accuracy(row, radii).tolist(), strict=True)
+    ]
+    cells.append((None if acr is None else acr.value, pair.row.acr, 3))
+    ours = [_text(value, decimals) for value, _, decimals in cells]
+    differences = [_difference(*cell) for cell in cells]
+    if row.stopped_early:
+        for shown in (ours, differences):
             shown[-1] = shown[-1] if shown[-1] == NOTHING else f"{AT_LEAST} {shown[-1]}"
-    theirs_shown = [_text(theirs, decimals) for _, theirs, decimals in cells]
-    return PaperComparison(pair.place, pair.curve.title, source(pair), ours_shown, theirs_shown, differences)
+    theirs = [_text(value, decimals) for _, value, decimals in cells]
+    return PaperComparison(pair.place, pair.curve.title, source(pair), ours, theirs, differences)
 
 
 def source(pair: PaperPair) -> str:
@@ -143,14 +138,11 @@ def source(pair: PaperPair) -> str:
         parts.append(f"{SIGMA} {row.sigma:g}")
     if row.rho is not None:
         ours = weights_of_drt(recipe) if recipe else row.rho
-        parts.append(f"{RHO} {_weights(row.rho)}{'' if ours == row.rho else f' (ours {_weights(ours)})'}")
+        printed, of_ours = ("{:g}, {:g}".format(*weights) for weights in (row.rho, ours))
+        parts.append(f"{RHO} {printed}" if ours == row.rho else f"{RHO} {printed} (ours {of_ours})")
     if row.sigma is None and row.method == "drt":
         parts.append(f"the best over {RHO} too")
-    return "; ".join([*parts, f"Table {row.number}", *([row.note] if row.note else [])])
-
-
-def _weights(weights: tuple[float, float]) -> str:
-    return f"{weights[0]:g}, {weights[1]:g}"
+    return "; ".join(filter(None, [*parts, f"Table {row.number}", row.note]))
 
 
 def _text(value: float | None, decimals: int) -> str:
