@@ -40,7 +40,9 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         return _version()
     if name not in _HOMES:
-        raise AttributeError(f"module 'shieldwall' has no attribute {name!r}")
+        from shieldwall.errors import former_attribute
+
+        return former_attribute("shieldwall", name)
     module, name_there = _HOMES[name]
     value: object = getattr(importlib.import_module(module), name_there)
     globals()[name] = value

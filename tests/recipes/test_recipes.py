@@ -140,8 +140,11 @@ def test_macer_refuses_noise_that_is_not_gaussian() -> None:
         build_objective(recipe.objective, noise_of(recipe))
 
 
-def test_recipes_with_former_keys_are_read() -> None:
-    written = yaml.safe_load(recipes.get("smoke").to_yaml())
+def test_former_keys_are_read_and_the_new_ones_named() -> None:
+    smoke = recipes.get("smoke")
+    with pytest.warns(FutureWarning, match="recipe key hold_out is now called holdout_every"):
+        assert recipes.override(smoke, ["hold_out=5"]).holdout_every == 5
+    written = yaml.safe_load(smoke.to_yaml())
     del written["init_from"]
     written["start"] = "runs/other"
     assert recipes.from_mapping(written).init_from == "runs/other"

@@ -3,7 +3,9 @@
 import os
 import sys
 import time
-from typing import Annotated, NoReturn
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -49,6 +51,7 @@ def of_every_verb(
 app.command("train")(run.train_command)
 app.command("certify")(run.certify_command)
 app.command("tune-weights")(run.tune_weights_command)
+app.command("weigh", hidden=True, context_settings=run.ANY_ARGUMENTS)(run.weigh_command)
 app.command("predict")(run.predict_command)
 app.command("merge")(run.merge_command)
 app.command("report")(report.report_command)
@@ -63,6 +66,7 @@ app.add_typer(report.theory_app, name="theory")
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
+    warnings.showwarning = _show_renamings(warnings.showwarning)
     try:
         app()
     except UserError as error:
@@ -75,6 +79,18 @@ def main() -> None:
         if os.environ.get("RANK", "0") == "0":
             Console(stderr=True).print("interrupted; run the same command to resume")
         sys.exit(STOPPED)
+
+
+def _show_renamings(show: Callable[..., None]) -> Callable[..., None]:
+    """Show a warning about a renamed key as a note of one line, and all others as usual."""
+
+    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, FutureWarning):
+            Console(stderr=True).print(f"note: {message}", highlight=False, markup=False, soft_wrap=True)
+        else:
+            show(message, category, *where, **more)
+
+    return shown
 
 
 def _fail(message: str) -> NoReturn:

@@ -108,6 +108,15 @@ def tune_weights_command(
     console.print(table)
 
 
+ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def weigh_command(context: typer.Context) -> None:
+    """The former name of `tune-weights`."""
+    command = " ".join(["shieldwall tune-weights", *context.args])
+    raise UserError(f"`weigh` is now called `tune-weights`; run: {command}")
+
+
 def certify_command(
     run: RunFolder,
     n0: Annotated[

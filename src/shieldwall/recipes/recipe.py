@@ -1,6 +1,7 @@
 """A recipe: a named, complete, validated description of an experiment."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -17,7 +18,7 @@ CURVES = ("step", "cosine")
 TRAINING_PRECISIONS = ("float32", "bfloat16")
 
 FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
-"""Keys of recipes written before these names, such as that of the packaged ensemble."""
+"""Keys of earlier versions, read for one more release."""
 
 _PATHS = ("init_from", "start")
 
@@ -196,6 +197,9 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise UserError(f"--set takes key=value, such as schedule.epochs=10; given: {assignment!r}")
+        if new_key := FORMER_KEYS.get(key.strip()):
+            warnings.warn(f"recipe key {key.strip()} is now called {new_key}", FutureWarning, stacklevel=2)
+            key = new_key
         *outer, last = key.strip().split(".")
         part: Any = content
         for step in outer:
