@@ -121,7 +121,8 @@ def _memory_format(classifiers: Sequence[Classifier], shape: Sequence[int]) -> t
 
 def own_precision(classifiers: Sequence[Classifier]) -> str:
     """The precision that modules have their weights in; float32 for all other callables."""
-    dtypes = {weight.dtype for part in modules_of(classifiers) for weight in part.parameters(recurse=False)}
+    modules = [classifier for classifier in classifiers if isinstance(classifier, nn.Module)]
+    dtypes = {weight.dtype for module in modules for weight in module.parameters()}
     halves = [name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes]
     return halves[0] if halves else "float32"
 
