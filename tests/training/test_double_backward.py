@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from shieldwall.training import double_backward
 from shieldwall.training.double_backward import native_double_backward
 
 
@@ -27,6 +28,15 @@ def same_padding() -> nn.Module:
     return nn.Sequential(nn.Conv2d(2, 3, 3, padding="same"), nn.Softplus(), nn.Flatten(), nn.LazyLinear(3))
 
 
+def pool_net() -> nn.Module:
+    """On grey images, whose input gradient is computed block by block."""
+    return nn.Sequential(
+        nn.Conv2d(1, 5, (5, 3), padding=(1, 2)), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1),
+        nn.Conv2d(5, 4, 3), nn.MaxPool2d(2, ceil_mode=True), nn.ReLU(inplace=True), nn.Flatten(),
+        nn.LazyLinear(6), nn.Softplus(), nn.Linear(6, 3),
+    )  # fmt: skip
+
+
 def gradients(net: nn.Module, x: Tensor, native: bool) -> list[Tensor]:
     """Parameter and input gradients of sum ||grad_x f||, plus the loss itself, so both passes matter."""
     net.zero_grad()
@@ -47,12 +57,12 @@ def gradients(net: nn.Module, x: Tensor, native: bool) -> list[Tensor]:
     return [x.grad, *(parameter.grad.clone() for parameter in net.parameters())]
 
 
-@pytest.mark.parametrize("make", [conv_net, norm_net, same_padding])
+@pytest.mark.parametrize("make", [conv_net, norm_net, same_padding, pool_net])
 @pytest.mark.parametrize("training", [True, False])
 def test_parameter_gradients_are_autograd_s(make, training: bool) -> None:  # type: ignore[no-untyped-def]
     torch.manual_seed(1)
     net = make().double()
-    x = torch.randn(4, 2, 8, 8, dtype=torch.float64)
+    x = torch.randn(4, 1 if make is pool_net else 2, 8, 8, dtype=torch.float64)
     net(x)
     for module in net.modules():
         if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
@@ -77,6 +87,25 @@ def test_plain_gradients_are_autograd_s() -> None:
     out.square().sum().backward()
     for a, parameter in zip(expected, net.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, a, rtol=1e-10, atol=1e-10)
+
+
+def test_the_images_gradient_is_computed_only_where_it_is_asked_for(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    net, x = conv_net(), torch.randn(4, 2, 8, 8, requires_grad=True)
+    net(x)
+    with native_double_backward():
+        out = net(x).square().sum()
+    expected = torch.autograd.grad(net(x).square().sum(), x)[0]
+    torch.testing.assert_close(torch.autograd.grad(out, x, retain_graph=True)[0], expected)
+    masks = []
+    plain = double_backward._convolution_backward
+
+    def spy(*args):  # type: ignore[no-untyped-def]
+        masks.append(args[-1])
+        return plain(*args)
+
+    monkeypatch.setattr(double_backward, "_convolution_backward", spy)
+    out.backward(inputs=list(net.parameters()))
+    assert [mask[0] for mask in masks] == [True, True, False]
 
 
 def test_running_statistics_are_updated_once() -> None:

@@ -9,10 +9,12 @@ ordinary training:
                   dgO = conv(v, w),  dw = conv_weight_gradient(v, gO)
     batch norm    gI = w r (gO - mean(gO) - x^ mean(gO x^)),  x^ = (x - mean(x)) r,  r = 1 / std(x):
                   two sweeps over the activations, derived in `_batch_norm_second`
+    ReLU, pool    gI = J^T gO with J constant around x, so dgO = J v and dx = 0, which autograd would add
 
 Results are autograd's up to rounding. A step that needs the gradient of an input gradient then costs six
 convolutions per layer; plain training costs three. A backward pass that is itself to be differentiated
-(create_graph=True) has the gradients of inputs alone, not those of weights.
+(create_graph=True) has the gradients of inputs alone, not those of weights; one that stops at the weights
+does not go on to the images.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,6 +30,9 @@ from torch.utils._triton import has_triton
 
 Options = tuple[list[int], list[int], list[int], int]
 """A convolution's stride, padding, dilation and groups."""
+
+BLOCK = 4
+"""Pixels in each direction that are computed together where an input gradient has one channel, on a CPU."""
 
 
 @contextmanager
@@ -45,6 +50,10 @@ class _Replace(TorchFunctionMode):
             func = _conv2d
         elif func is F.batch_norm:
             func = _batch_norm
+        elif func in (F.relu, torch.relu):
+            func = _relu
+        elif func is F.max_pool2d:
+            func = _max_pool2d
         return func(*args, **(kwargs or {}))
 
 
@@ -87,7 +96,18 @@ class _Convolution(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         if torch.is_grad_enabled():
             return _InputGradient.apply(grad, weight, x, ctx.options), None, None, None  # type: ignore[no-untyped-call]
-        return *_convolution_backward(grad, x, weight, ctx.options, list(ctx.needs_input_grad[:3])), None
+        mask = [_goes_on_to_input(ctx), *ctx.needs_input_grad[1:3]]
+        return *_convolution_backward(grad, x, weight, ctx.options, mask), None
+
+
+def _goes_on_to_input(ctx: Any) -> bool:
+    """Whether this backward pass needs the first input's gradient: of the images training does not."""
+    if not ctx.needs_input_grad[0]:
+        return False
+    try:
+        return torch._C._will_engine_execute_node(ctx.next_functions[0][0])
+    except RuntimeError:  # it does not say for a leaf whose gradient is asked for by autograd.grad
+        return True
 
 
 class _InputGradient(torch.autograd.Function):
@@ -97,6 +117,8 @@ class _InputGradient(torch.autograd.Function):
     def forward(ctx: Any, grad: Tensor, weight: Tensor, x: Tensor, options: Options) -> Any:
         ctx.save_for_backward(grad, weight)
         ctx.options = options
+        if grad.device.type == "cpu" and _can_be_blocks(x, weight, options):
+            return _input_gradient_by_blocks(grad, weight, options[1])
         return _convolution_backward(grad, x, weight, options, [True, False, False])[0]
 
     @staticmethod
@@ -104,6 +126,91 @@ class _InputGradient(torch.autograd.Function):
         grad, weight = ctx.saved_tensors
         for_weight = _convolution_backward(grad, v, weight, ctx.options, [False, True, False])[1]
         return torch.conv2d(v, weight, None, *ctx.options), for_weight, None, None
+
+
+def _can_be_blocks(x: Tensor, weight: Tensor, options: Options) -> bool:
+    """Whether the input is grey and consists of blocks, and the convolution is a plain one."""
+    stride, padding, dilation, _ = options
+    is_plain = stride == dilation == [1, 1] and max(padding) < min(weight.shape[2:])
+    return is_plain and weight.shape[1] == 1 and not any(size % BLOCK for size in x.shape[2:])
+
+
+def _input_gradient_by_blocks(grad: Tensor, weight: Tensor, padding: list[int]) -> Tensor:
+    """gI with each pixel of a block as a channel: its one channel would leave a vector register empty."""
+    kernel, shifts = weight.flip(2, 3).transpose(0, 1), range(BLOCK)
+    kernels = [F.pad(kernel, (j, BLOCK - 1 - j, i, BLOCK - 1 - i)) for i in shifts for j in shifts]
+    rest = [size - 1 - pad for size, pad in zip(weight.shape[2:], padding, strict=True)]
+    return F.pixel_shuffle(F.conv2d(grad, torch.cat(kernels), stride=BLOCK, padding=rest), BLOCK)
+
+
+def _relu(x: Tensor, inplace: bool = False) -> Any:
+    return _ReLU.apply(x)  # type: ignore[no-untyped-call]
+
+
+class _ReLU(torch.autograd.Function):
+    """out = max(x, 0)"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        out = torch.relu(x)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return _Mask.apply(grad, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
+
+
+class _Mask(torch.autograd.Function):
+    """gI = gO where out > 0"""
+
+    @staticmethod
+    def forward(ctx: Any, grad: Tensor, out: Tensor) -> Any:
+        ctx.save_for_backward(out)
+        return torch.ops.aten.threshold_backward(grad, out, 0)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Any:
+        return torch.ops.aten.threshold_backward(v, *ctx.saved_tensors, 0), None
+
+
+def _max_pool2d(
+    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    options = *map(_pair, (kernel_size, stride or kernel_size, padding, dilation)), ceil_mode
+    out, indices = _MaxPool.apply(x, options)  # type: ignore[no-untyped-call]
+    return (out, indices) if return_indices else out
+
+
+class _MaxPool(torch.autograd.Function):
+    """out = x at the largest entry of each window"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, options: Any) -> Any:
+        out, indices = torch.ops.aten.max_pool2d_with_indices(x, *options)
+        ctx.save_for_backward(x, indices)
+        ctx.options = options
+        ctx.mark_non_differentiable(indices)
+        return out, indices
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Any) -> Any:
+        return _Scatter.apply(grad, *ctx.saved_tensors, ctx.options), None  # type: ignore[no-untyped-call]
+
+
+class _Scatter(torch.autograd.Function):
+    """gI = gO added up at these entries"""
+
+    @staticmethod
+    def forward(ctx: Any, grad: Tensor, x: Tensor, indices: Tensor, options: Any) -> Any:
+        ctx.save_for_backward(indices)
+        return torch.ops.aten.max_pool2d_with_indices_backward(grad, x, *options, indices)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Any:
+        (indices,) = ctx.saved_tensors
+        return v.flatten(2).gather(2, indices.flatten(2)).view_as(indices), None, None, None
 
 
 def _batch_norm(

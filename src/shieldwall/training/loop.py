@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from shieldwall import seeds
 from shieldwall.data.splits import Dataset, Split
+from shieldwall.devices import keep_freed_memory
 from shieldwall.distributed import SINGLE, ProcessGroup, copy_buffers_from_first, copy_state_from_first
 from shieldwall.errors import UserError, describe
 from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
@@ -70,6 +71,8 @@ def train(
             "independently; leave out independent"
         )
     where = infer_device(members, data.labels, device)
+    if where.type == "cpu":
+        keep_freed_memory()
     for member in members:
         to_device(member, where)
     groups = [(member,) for member in members] if independent else [tuple(members)]
