@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from worked_log import curve
 
 from shieldwall.errors import UserError
