@@ -55,8 +55,8 @@ def write_table(shown: Shown, path: Path, radii: Radii = None, *, intervals: boo
     write_output(path, formats.table_text(as_rows(shown), path, radii, intervals=intervals).encode())
 
 
-def draw(shown: Shown, *, intervals: bool = False) -> Figure:
-    return plots.accuracy_figure(as_rows(shown), intervals=intervals)
+def draw(shown: Shown, radii: Radii = None, *, intervals: bool = False) -> Figure:
+    return plots.accuracy_figure(as_rows(shown), radii, intervals=intervals)
 
 
 def styles(shown: Shown) -> list[dict[str, Any]]:

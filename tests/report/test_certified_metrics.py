@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worked_log import curve
 
 from shieldwall.errors import UserError
 from shieldwall.results.certificates import Certificates
@@ -14,7 +13,10 @@ from shieldwall.results.metrics import (
     abstention_rate,
     average_certified_radius,
     certified_accuracy,
+    clean_accuracy,
+    curve,
     default_radii,
+    summary,
 )
 from shieldwall.results.record import Log
 
@@ -41,8 +43,13 @@ def test_worked_by_hand(worked: Log) -> None:
     at = [0, 0.25, 0.26, 0.5, 0.75, 1.05, 1.1]
     expected = np.array([4, 3, 2, 2, 1, 1, 0]) / 6
     assert certified_accuracy(worked.certificates, at).tolist() == expected.tolist()
+    assert clean_accuracy(worked.certificates) == 4 / 6
     assert average_certified_radius(worked.certificates) == pytest.approx(1.9 / 6)
     assert abstention_rate(worked.certificates) == 1 / 6
+    line = summary(worked.certificates, at)
+    assert (line.inputs, line.radii, line.clean_accuracy) == (6, tuple(at), 4 / 6)
+    assert line.certified_accuracy == tuple(expected)
+    assert (line.average_certified_radius, line.abstention_rate) == (pytest.approx(1.9 / 6), 1 / 6)
 
 
 def test_curve_by_hand(worked: Log) -> None:
@@ -149,5 +156,5 @@ def test_a_rounded_radius_counts_at_itself(rounded: float) -> None:
 
 def test_abstaining_on_everything() -> None:
     log = made([(-1, 0.0)] * 3)
-    assert (average_certified_radius(log), abstention_rate(log)) == (0, 1)
+    assert (clean_accuracy(log), average_certified_radius(log), abstention_rate(log)) == (0, 0, 1)
     assert [part.tolist() for part in curve(log)] == [[0.0], [0.0]]

@@ -15,10 +15,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 from shown import as_rows, draw, plot, styles
-from worked_log import changed, curve
+from worked_log import changed
 
 from shieldwall.errors import UserError
 from shieldwall.report.plots import _legend_place, band
+from shieldwall.results.metrics import curve
 from shieldwall.results.record import Log
 from shieldwall.results.rows import Row
 
@@ -202,6 +203,12 @@ def test_the_lines_are_the_curves(worked: Log) -> None:
         assert np.array_equal(line.get_ydata(), [*accuracy, 0.0])
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("radius (L2)", "certified accuracy")
     assert (axes.get_xlim()[0], axes.get_ylim()[0]) == (0, 0)
+
+
+def test_radii_are_the_ticks(worked: Log) -> None:
+    axes = draw([worked], [2.0, 0.0, 1.0]).axes[0]
+    assert axes.get_xticks().tolist() == [0.0, 1.0, 2.0]
+    assert axes.get_xlim()[1] > 2
 
 
 def test_one_run_names_itself_once(worked: Log) -> None:

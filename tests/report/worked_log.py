@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shieldwall.results.certificates import Certificates, Floats
-from shieldwall.results.metrics import certified_accuracy
 from shieldwall.results.record import Log, read_logs
 
 Lines = list[tuple[int, int, int, str]]
@@ -33,12 +31,6 @@ CERTIFIED_OTHERWISE: list[dict[str, object]] = [
     {"lines": [(0, 1, 0, "0.5"), *WORKED[1:]]},
 ]
 """What `write_run` takes for a log that does not compare with the worked one: other draws, other inputs."""
-
-
-def curve(certificates: Certificates) -> tuple[Floats, Floats]:
-    """Certified accuracy as the points where it steps down: 0 and the radii of correct inputs."""
-    radii = np.unique(np.append(certificates.radii[certificates.correct], 0.0))
-    return radii, certified_accuracy(certificates, radii)
 
 
 def read_log(path: Path) -> Log:

@@ -78,11 +78,13 @@ def empty_figure(width: float, height: float) -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def accuracy_figure(rows: Sequence[Row], *, intervals: bool = False) -> "Figure":
+def accuracy_figure(
+    rows: Sequence[Row], radii: Sequence[float] | None = None, *, intervals: bool = False
+) -> "Figure":
     """The exact step curve of each row: certified accuracy A(r) against r.
 
-    The band is the standard deviation over seeds to both sides, or with `intervals` the interval at 95%, for
-    each radius by itself; the legend says which.
+    `radii`, where given, are the ticks of the radius axis. The band is the standard deviation over seeds to
+    both sides, or with `intervals` the interval at 95%, for each radius by itself; the legend says which.
     """
     norm = shared_norm(rows)
     figure, axes = empty_figure(6.4, 4.0)
@@ -100,6 +102,9 @@ def accuracy_figure(rows: Sequence[Row], *, intervals: bool = False) -> "Figure"
             fill_band(axes, row, style, intervals=intervals, alpha=max(0.08, min(0.18, 0.5 / len(banded))))
         right, best = max(right, float(r[-1])), max(best, float(values[0]))
 
+    if radii is not None and len(radii):
+        axes.set_xticks(sorted(radii))
+        right = max(right, *radii)
     right = 1.03 * right or 1.0
     top = min(1.02, math.ceil(10 * best + 0.5) / 10) if best else 1.0
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=f"radius ({norm})", ylabel="certified accuracy")
