@@ -160,7 +160,7 @@ def test_envelopes_are_the_largest_curve_at_every_radius(mnist: list[Path]) -> N
         radii = np.linspace(0, 3, 301)
         brute = [
             max(
-                np.mean(e.log.certificates.correct & (e.log.certificates.radii >= r))
+                np.mean(e.row.certificates[0].correct & (e.row.certificates[0].radii >= r))
                 for e in found
                 if e.protocol == envelope.protocol
             )

@@ -80,10 +80,10 @@ def start(job: int = 1, n: int = 1_000, grey: int = GREY, **changes: object) -> 
 
 
 @contextmanager
-def served(service: Service, **limits: Any) -> Iterator[str]:
+def served(service: Service) -> Iterator[str]:
     """The address of a real server, until the block is left."""
     with listen("127.0.0.1", 0) as sock:
-        server = server_for(service, "127.0.0.1", **limits)
+        server = server_for(service, "127.0.0.1")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         while not server.started:
@@ -123,7 +123,10 @@ def opened(address: str) -> Iterator[Page]:
 class Visit:
     """A page's WebSocket without a network: it takes what it is sent once it listens."""
 
-    def __init__(self) -> None:
+    closed: tuple[int, str] | None = None
+
+    def __init__(self, client: str = "testclient") -> None:
+        self._client = client
         self._from_page: asyncio.Queue[Message] = asyncio.Queue()
         self._from_server: asyncio.Queue[Message] = asyncio.Queue()
         self.listens = asyncio.Event()
@@ -135,8 +138,13 @@ class Visit:
     def leave(self) -> None:
         self._from_page.put_nowait({"type": "websocket.disconnect", "code": 1001})
 
-    async def hear(self) -> dict[str, Any]:
-        return dict(json.loads((await self._from_server.get())["text"]))
+    async def hear(self) -> Any:
+        """The next message; None once the server has closed the page."""
+        message = await self._from_server.get()
+        if message["type"] == "websocket.close":
+            self.closed = message["code"], message["reason"]
+            return None
+        return json.loads(message["text"])
 
     async def until(self, draws: int) -> None:
         """Hear all up to the first message of so many samples."""
@@ -151,19 +159,25 @@ class Visit:
 
     async def attend(self, app: ASGIApp) -> None:
         headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
-        scope = {"type": "websocket", "path": "/certify", "headers": headers, "subprotocols": []}
+        scope = {
+            "type": "websocket",
+            "path": "/certify",
+            "headers": headers,
+            "client": (self._client, 1),
+            "subprotocols": [],
+        }
         await app(scope, self._from_page.get, self._take)
 
     async def _take(self, message: Message) -> None:
-        if message["type"] == "websocket.send":
+        if message["type"] in ("websocket.send", "websocket.close"):
             await self.listens.wait()
             self._from_server.put_nowait(message)
 
 
 @asynccontextmanager
-async def visit(app: ASGIApp, *, listens: bool = True) -> AsyncIterator[Visit]:
+async def visit(app: ASGIApp, *, listens: bool = True, client: str = "testclient") -> AsyncIterator[Visit]:
     """A visit that ends with the block, which is left once the server has done with it."""
-    visitor = Visit()
+    visitor = Visit(client)
     if listens:
         visitor.listens.set()
     with anyio.fail_after(PATIENCE):

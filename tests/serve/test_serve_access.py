@@ -1,18 +1,27 @@
 """Only the page's own browser tab may talk to the server."""
 
+import io
 import logging
+import select
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPConnection
 
 import anyio
 import httpx
 import pytest
-from serve_tools import PATIENCE, linear_service, served
+from PIL import Image
+from serve_tools import PATIENCE, linear_service, opened, served, start
 from starlette.types import Message
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from shieldwall.serve import app, server
 from shieldwall.serve.app import application
+
+
+def own_origin(address: str) -> dict[str, str]:
+    return {"origin": address.rstrip("/")}
 
 
 def port(address: str) -> str:
@@ -27,7 +36,7 @@ def test_addresses_and_localhost_are_served(address: str, host: str):
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", ""])
 def test_another_sites_name_that_points_here_is_refused(address: str, host: str):
     answer = httpx.get(address, headers={"host": host and f"{host}:{port(address)}"})
-    assert answer.status_code in (400, 403)
+    assert answer.status_code in (400, 403)  # h11 refuses none at all
     assert "runs" not in answer.text
 
 
@@ -77,7 +86,7 @@ def test_a_websocket_under_another_sites_name_is_refused_even_from_its_own_page(
             "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
         },
     )
-    assert answer.status_code == 400
+    assert answer.status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -117,8 +126,92 @@ def test_headers_that_never_end_are_not_kept(address: str):
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
 
 
-def test_an_image_that_never_arrives_is_given_up():
-    with served(linear_service(), body_seconds=0.1) as slow:
+def test_a_request_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.1)
+    with served(linear_service()) as address:
+        assert answer_to(address) == b""
+        assert answer_to(address, b"GET / HTT") == b""
+        with closing(HTTPConnection("127.0.0.1", int(port(address)), timeout=PATIENCE)) as kept:
+            kept.request("GET", "/icon.svg")
+            assert kept.getresponse().read()
+            kept.sock.sendall(b"GET / HTT")
+            assert kept.sock.recv(1) == b""
+        with opened(address) as page:  # a WebSocket may say nothing for as long as it likes
+            assert answer_to(address) == b""
+            page.send(start(n=100))
+            assert page.until_done()[-1]["draws"] == 100
+
+
+def test_a_client_of_many_connections_makes_room_for_one_of_few(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(server, "HEADER_SECONDS", PATIENCE)
+    with served(linear_service()) as address, ExitStack() as stack:
+        there = ("127.0.0.1", int(port(address)))
+        crowd = [
+            stack.enter_context(socket.create_connection(there, PATIENCE, source_address=("127.0.0.2", 0)))
+            for _ in range(4)
+        ]
+        assert httpx.get(address).status_code == 200
+        ended, _, _ = select.select(crowd, [], [], PATIENCE)
+        assert [one.recv(1) for one in ended] == [b""]
+
+
+def test_an_image_that_takes_too_long_to_decode_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(app, "DECODE_SECONDS", 0)
+    content = io.BytesIO()
+    Image.new("L", (8, 8)).save(content, "PNG")
+    with served(linear_service()) as address:
+        answer = httpx.post(f"{address}upload", content=content.getvalue(), headers=own_origin(address))
+        assert answer.status_code == 413
+        assert (
+            answer.json()["error"] == "the image takes longer than 0 seconds to decode; choose a smaller one"
+        )
+
+
+def test_files_of_one_client_wait_for_each_other_and_those_of_others_do_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(app, "MAX_WAITING", 1)
+    page = application(linear_service())
+    said: dict[str, list[int]] = {"busy": [], "other": []}
+
+    async def upload(client: str, gone: anyio.Event) -> None:
+        async def receive() -> Message:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                said[client].append(message["status"])
+
+        headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/upload",
+            "headers": headers,
+            "client": (client, 1),
+        }
+        await page(scope, receive, send)
+
+    async def uploads() -> None:
+        gone, gone_too = anyio.Event(), anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(upload, "busy", gone)
+            tasks.start_soon(upload, "other", gone_too)
+            await anyio.wait_all_tasks_blocked()
+            assert said == {"busy": [429], "other": []}
+            gone_too.set()
+            await anyio.wait_all_tasks_blocked()
+            assert said == {"busy": [429], "other": [400]}
+            gone.set()
+        assert said["busy"] == [429, 400, 400]
+
+    anyio.run(uploads)
+
+
+def test_an_image_that_never_arrives_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.1)
+    with served(linear_service()) as slow:
         origin = slow.rstrip("/").encode()
         head = b"POST /upload HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nContent-Length: 1000\r\n\r\n"
         answer = answer_to(slow, head % (origin.removeprefix(b"http://"), origin), b"some of it")

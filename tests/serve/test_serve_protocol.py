@@ -85,8 +85,9 @@ def test_a_binary_message_ends_the_visit(page: Page):
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1003, "a message must be text")
 
 
-def test_visitors_beyond_the_limit_are_told_to_come_back():
-    with served(linear_service(), max_visitors=1) as address, opened(address):
+def test_visitors_beyond_the_limit_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("shieldwall.serve.app.MAX_VISITORS", 1)
+    with served(linear_service()) as address, opened(address):
         with opened(address) as second, pytest.raises(ConnectionClosed) as refused:
             second.hear()
         assert refused.value.rcvd is not None

@@ -120,24 +120,29 @@ def test_a_new_image_cancels_the_old_job():
     run(changing)
 
 
-def test_more_jobs_than_allowed_are_refused_until_one_is_gone():
-    app = application(linear_service(), max_jobs=2)
+def test_a_client_of_many_pages_makes_room_for_one_of_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("shieldwall.serve.app.MAX_VISITORS", 3)
+    app = application(linear_service())
 
-    async def three_visits() -> None:
-        async with visit(app) as third, visit(app, listens=False) as second:
-            async with visit(app, listens=False) as first:
-                first.say(start())
-                second.say(start())
-                await anyio.wait_all_tasks_blocked()
-                third.say(start(job=7))
-                refusal = await third.hear()
-                assert refusal["type"] == "error"
-                assert refusal["message"].startswith("2 others are sampling at the moment; try again")
-                assert refusal["job"] == 7
-            third.say(start(job=8, n=100))
-            assert (await third.until_done())[-1]["draws"] == 100
+    async def visits() -> None:
+        async with visit(app, client="crowd") as first, visit(app, client="crowd") as second:
+            first.say(start(n=100_000))
+            await first.until(draws=100)
+            async with visit(app, client="one"), visit(app, client="two") as newcomer:
+                while await first.hear() is not None:
+                    pass
+                assert first.closed == (
+                    1013,
+                    "your place was given to another visitor; close some of your pages",
+                )
+                for visitor in (newcomer, second):
+                    visitor.say(start(n=100))
+                    assert (await visitor.until_done())[-1]["draws"] == 100
+                async with visit(app, client="two") as refused:
+                    assert await refused.hear() is None
+                    assert refused.closed == (1013, "too many visitors at the moment")
 
-    run(three_visits)
+    run(visits)
 
 
 def test_a_job_that_fails_says_so_and_the_page_goes_on(caplog: pytest.LogCaptureFixture):

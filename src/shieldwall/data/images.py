@@ -30,6 +30,9 @@ class ImageRejected(UserError):  # noqa: N818 - it says what became of the image
         super().__init__(message)
         self.status = status
 
+    def __reduce__(self) -> tuple[type["ImageRejected"], tuple[int, str]]:
+        return type(self), (self.status, str(self))
+
 
 @dataclass(frozen=True)
 class Picture:

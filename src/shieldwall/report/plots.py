@@ -10,7 +10,7 @@ import numpy as np
 
 from shieldwall.errors import UserError
 from shieldwall.report.tables import PLUS_MINUS, describe, notes
-from shieldwall.results.certificates import Floats
+from shieldwall.results.certificates import Floats, shared
 from shieldwall.results.intervals import accuracy, accuracy_deviation, accuracy_interval, steps
 from shieldwall.results.rows import Row, shared_norm, titles
 
@@ -109,9 +109,8 @@ def accuracy_figure(
     top = min(1.02, math.ceil(10 * best + 0.5) / 10) if best else 1.0
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=f"radius ({norm})", ylabel="certified accuracy")
 
-    heading = [
-        line for line in (_heading(rows, one_run), what_bands_are(rows, banded, intervals=intervals)) if line
-    ]
+    lines = _heading(rows, one_run), what_bands_are(rows, banded, intervals=intervals)
+    heading = [line for line in lines if line]
     texts = [*heading, *labels]
     place = _legend_place(rows, texts, right, top)
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
@@ -123,11 +122,10 @@ def accuracy_figure(
 
 def _heading(rows: Sequence[Row], one_run: bool) -> str:
     """What all curves have in common, if anything: the run, and what each shows as one."""
-    combined = {row.combines for row in rows}
-    shared = combined.pop() if len(combined) == 1 else ""
+    combined = shared(row.combines for row in rows) or ""
     if not one_run:
-        return shared
-    return f"{rows[0].run} ({shared})" if shared else rows[0].run
+        return combined
+    return f"{rows[0].run} ({combined})" if combined else rows[0].run
 
 
 def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -138,33 +136,25 @@ def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
     if both have one colour, the solid line is broad and pale. After the last colour the dashes change.
     """
     runs = list(dict.fromkeys(row.run for row in rows))
-    lines: dict[int, dict[str, Any]] = {}
-    if len(runs) == 1:
-        for place, row in enumerate(sorted(rows, key=lambda row: row.is_member)):
-            dashes = place // len(COLOURS) if row.is_member else place
-            lines[id(row)] = _line(place, dashes, row.is_member)
-        return [lines[id(row)] for row in rows]
-
     rounds = math.ceil(len(runs) / len(COLOURS))
-    for first, run in enumerate(runs):
-        for is_member in (False, True):
-            of_run = [row for row in rows if row.run == run and row.is_member == is_member]
-            for place, row in enumerate(of_run):
-                line = _line(first, first // len(COLOURS) + place * rounds, is_member)
-                is_road = not is_member and place == 0 and len(of_run) > 1
-                lines[id(row)] = {**line, **_ROAD} if is_road else line
-    return [lines[id(row)] for row in rows]
-
-
-def _line(colour: int, dashes: int, is_member: bool) -> dict[str, Any]:
-    width = _THIN if is_member else _STRONG
-    return {
-        "color": COLOURS[colour % len(COLOURS)],
-        "linestyle": _DASHES[dashes % len(_DASHES)],
-        "linewidth": width,
-        # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
-        "zorder": 2 + width,
-    }
+    lines: dict[Row, dict[str, Any]] = {}
+    for place, row in enumerate(sorted(rows, key=lambda row: row.is_member)):
+        of_run = [other for other in rows if (other.run, other.is_member) == (row.run, row.is_member)]
+        colour, dashes = place, place // len(COLOURS) if row.is_member else place
+        if len(runs) > 1:
+            colour = runs.index(row.run)
+            dashes = colour // len(COLOURS) + of_run.index(row) * rounds
+        width = _THIN if row.is_member else _STRONG
+        lines[row] = {
+            "color": COLOURS[colour % len(COLOURS)],
+            "linestyle": _DASHES[dashes % len(_DASHES)],
+            "linewidth": width,
+            # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
+            "zorder": 2 + width,
+        }
+        if len(runs) > 1 and not row.is_member and len(of_run) > 1 and row is of_run[0]:
+            lines[row] |= _ROAD
+    return [lines[row] for row in rows]
 
 
 def rows_with_band(rows: Sequence[Row], *, intervals: bool) -> list[Row]:

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
-from shieldwall.results.certificates import Certificates, Floats
+from shieldwall.results.certificates import Floats
 from shieldwall.results.metrics import abstention_rate, average_certified_radius, certified_accuracy
 from shieldwall.results.rows import Row, by_number
 
@@ -58,25 +58,23 @@ class Interval(NamedTuple):
 
 def accuracy(row: Row, radii: Sequence[float] | Floats) -> Floats:
     """A(r) at each radius."""
-    means = [_over_seeds(group, radii).mean(axis=0) for group in _groups(row)]
+    means = [of_seeds.mean(axis=0) for of_seeds in _by_sigma(row, radii)]
     return np.asarray(np.max(means, axis=0), dtype=np.float64)
 
 
 def accuracy_interval(row: Row, radii: Sequence[float] | Floats) -> Interval:
     """Where A(r) lies at 95%, at each radius by itself."""
     level = 1 - (1 - LEVEL) / len(row.by_sigma)
-    intervals = [_interval(group, radii, level) for group in _groups(row)]
-    return Interval(
-        np.clip(np.max([interval.low for interval in intervals], axis=0), 0, 1),
-        np.clip(np.max([interval.high for interval in intervals], axis=0), 0, 1),
-    )
+    inputs = row.num_inputs
+    intervals = [of_runs(np.rint(shares * inputs), inputs, level) for shares in _by_sigma(row, radii)]
+    return Interval(*np.max(intervals, axis=0).clip(0, 1))
 
 
 def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | None:
     """The standard deviation over seeds at each radius, of the sigma best there; None for one seed."""
     if row.seeds < 2:
         return None
-    by_sigma = [_over_seeds(group, radii) for group in _groups(row)]
+    by_sigma = _by_sigma(row, radii)
     best = np.argmax([values.mean(axis=0) for values in by_sigma], axis=0)
     return np.asarray(np.choose(best, [deviation(values) for values in by_sigma]), dtype=np.float64)
 
@@ -101,7 +99,9 @@ def average_radius(row: Row) -> Number | None:
     if row.is_envelope:
         return None
     values = np.array([average_certified_radius(run) for run in row.certificates])
-    low, high = of_mean_of_runs(np.array([_radii_by_input(run) for run in row.certificates]))
+    # The certified radius of each input, in the order of their numbers, which all runs share.
+    radii = [(run.radii * run.correct)[by_number(run)] for run in row.certificates]
+    low, high = of_mean_of_runs(np.array(radii, dtype=np.float64))
     spread = float(deviation(values)) if len(values) > 1 else None
     return Number(float(values.mean()), float(np.maximum(low, 0.0)), float(high), spread)
 
@@ -116,22 +116,9 @@ def steps(row: Row) -> Floats:
     return np.unique(np.concatenate([[0.0], *(run.radii[run.correct] for run in row.certificates)]))
 
 
-def _groups(row: Row) -> list[list[Certificates]]:
-    return [[log.certificates for log in group] for group in row.by_sigma]
-
-
-def _over_seeds(group: Sequence[Certificates], radii: Sequence[float] | Floats) -> Floats:
-    return np.array([certified_accuracy(run, radii) for run in group])
-
-
-def _interval(group: Sequence[Certificates], radii: Sequence[float] | Floats, level: float) -> Interval:
-    inputs = len(group[0])
-    return of_runs(np.rint(_over_seeds(group, radii) * inputs), inputs, level)
-
-
-def _radii_by_input(certificates: Certificates) -> Floats:
-    """The certified radius of each input, in the order of their numbers, which all runs share."""
-    return np.asarray((certificates.radii * certificates.correct)[by_number(certificates)], dtype=np.float64)
+def _by_sigma(row: Row, radii: Sequence[float] | Floats) -> list[Floats]:
+    """For each sigma the certified accuracy by seed and radius."""
+    return [np.array([certified_accuracy(log.certificates, radii) for log in logs]) for logs in row.by_sigma]
 
 
 def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shieldwall.vocabulary import is_member
 
 if TYPE_CHECKING:
     from shieldwall.recipes import Recipe
@@ -87,12 +89,13 @@ def is_of(row: PaperRow, recipe: "Recipe", vote: str) -> bool:
         wanted = replace(wanted, protocol=wanted.protocol.replace("we", "ae"))
     same_numbers = row.sigma in (None, recipe.sigma) and row.rho in (None, weights_of_drt(recipe))
     same_weights = wanted.tuned <= (row.table in _TUNED_WEIGHTS)
-    return wanted.fits(row) and same_numbers and same_weights and (not _is_member(vote) or vote == "member-1")
+    return wanted.fits(row) and same_numbers and same_weights and (not is_member(vote) or vote == "member-1")
 
 
 def weights_of_drt(recipe: "Recipe") -> tuple[float, float]:
     """(rho_gd, rho_cm), both 0 where the recipe is not of DRT."""
-    return _weights(recipe.objective)
+    rho_gd, rho_cm = (float(recipe.objective.get(name, 0.0)) for name in ("rho_gd", "rho_cm"))
+    return rho_gd, rho_cm
 
 
 def envelope_counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
@@ -123,37 +126,29 @@ def _description(recipe: "Recipe", vote: str) -> _Description | None:
         return None
     name = str(recipe.objective.get("name"))
     if name == "drt":
-        return _drt(recipe.objective, vote)
+        return _drt(recipe, vote)
     if name in ("adp", "gal"):
         return _Description(name, "gaussian", vote)
-    if _is_member(vote):
+    if is_member(vote):
         return _Description(name, "", "single")
     if vote == "we-sween":
         return _Description("sween", name, "we")
     return _Description("ensemble", name, vote)
 
 
-def _drt(objective: Mapping[str, Any], vote: str) -> _Description | None:
-    base = str(objective.get("base", {"name": "gaussian"}).get("name"))
-    rho_gd, rho_cm = _weights(objective)
+def _drt(recipe: "Recipe", vote: str) -> _Description | None:
+    base = str(recipe.objective.get("base", {"name": "gaussian"}).get("name"))
+    rho_gd, rho_cm = weights_of_drt(recipe)
     if not (rho_gd and rho_cm):
         return _Description("gd-only" if rho_gd else "cm-only", base, vote) if rho_gd or rho_cm else None
-    if _is_member(vote):
+    if is_member(vote):
         return _Description("drt", base, "single")
     is_tuned = vote == "we-grid" or vote.startswith("we-grid-")
     return _Description("drt", base, "we" if is_tuned else vote, tuned=is_tuned)
 
 
-def _is_member(vote: str) -> bool:
-    return vote.startswith("member-")
-
-
-def _weights(objective: Mapping[str, Any]) -> tuple[float, float]:
-    return float(objective.get("rho_gd", 0.0)), float(objective.get("rho_cm", 0.0))
-
-
 def _from_the_largest_radius(row: PaperRow) -> list[float]:
-    return [row.accuracy[radius] for radius in sorted(row.accuracy, reverse=True)]
+    return [share for _, share in sorted(row.accuracy.items(), reverse=True)]
 
 
 @cache
@@ -163,20 +158,14 @@ def _all_rows() -> tuple[PaperRow, ...]:
 
 
 def _row(line: dict[str, str]) -> PaperRow:
+    names = ("table", "label", "dataset", "method", "base", "protocol", "note")
+    shares = {float(r): float(cell) for r, cell in line.items() if r[0].isdigit() and cell}
     return PaperRow(
-        table=line["table"],
-        label=line["label"],
-        dataset=line["dataset"],
-        method=line["method"],
-        base=line["base"],
-        protocol=line["protocol"],
+        **{name: line[name] for name in names},
         sigma=_number(line["sigma"]),
         rho=(float(line["rho_gd"]), float(line["rho_cm"])) if line["rho_gd"] else None,
-        accuracy=MappingProxyType(
-            {float(r): float(cell) for r, cell in line.items() if r[0].isdigit() and cell}
-        ),
+        accuracy=MappingProxyType(shares),
         acr=_number(line["acr"]),
-        note=line["note"],
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
@@ -34,26 +33,11 @@ _HEADERS = {
 }
 
 
-class HostCheck:
-    """Serves every address, and of names those of this machine.
-
-    Another site may point its own name here (DNS rebinding), but no name is an address.
-    """
+class AccessCheck:
+    """Refuses other sites' names and pages; every answer has the headers that keep the page to itself."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
-        self._app = app
-        self._app_by_name = TrustedHostMiddleware(app, allowed_hosts=list(names), www_redirect=False)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app if _has_address_as_host(scope) else self._app_by_name
-        await app(scope, receive, send)
-
-
-class OriginCheck:
-    """Refuses the pages of other sites, and gives every answer the headers that keep the page to itself."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self._app, self._names = app, {name.lower() for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -61,32 +45,25 @@ class OriginCheck:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        if not _changes_state(scope) or _is_from_own_page(scope):
-            await self._app(scope, receive, send_with_headers)
-            return
-        refusal = "only the page served here may ask for this"
-        if scope["type"] == "websocket":  # closed before it is accepted: the browser is told 403
-            await WebSocketClose(1008, refusal)(scope, receive, send)
-        else:
-            await JSONResponse({"error": refusal}, 403)(scope, receive, send_with_headers)
+        app = self._app
+        if scope["type"] != "lifespan":
+            headers = Headers(scope=scope)
+            host, changes_state = headers.get("host", ""), scope.get("method") not in ("GET", "HEAD")
+            refusal = ""
+            if not self._is_ours(host):
+                refusal = "nothing is served under this name"
+            elif changes_state and headers.get("origin") not in (f"http://{host}", f"https://{host}"):
+                refusal = "only the page served here may ask for this"
+            if refusal and scope["type"] == "websocket":
+                app = WebSocketClose(1008, refusal)  # before it is accepted: the browser is told 403
+            elif refusal:
+                app = JSONResponse({"error": refusal}, 403)
+        await app(scope, receive, send_with_headers)
 
-
-def _changes_state(scope: Scope) -> bool:
-    return scope["type"] == "websocket" or (
-        scope["type"] == "http" and scope["method"] not in ("GET", "HEAD")
-    )
-
-
-def _is_from_own_page(scope: Scope) -> bool:
-    headers = Headers(scope=scope)
-    return headers.get("origin") in [f"{scheme}://{headers.get('host')}" for scheme in ("http", "https")]
-
-
-def _has_address_as_host(scope: Scope) -> bool:
-    if scope["type"] == "lifespan":
-        return True
-    try:
-        ipaddress.ip_address(urlsplit(f"//{Headers(scope=scope).get('host', '')}").hostname or "")
-    except ValueError:
-        return False
-    return True
+    def _is_ours(self, host: str) -> bool:
+        """Another site may point its own name here (DNS rebinding), but no name is an address."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            return name in self._names or bool(ipaddress.ip_address(name))
+        except ValueError:
+            return False

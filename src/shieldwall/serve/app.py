@@ -2,27 +2,29 @@
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
+from weakref import WeakValueDictionary
 
 import anyio
+from anyio import to_process, to_thread
 from anyio.abc import TaskGroup
-from anyio.to_thread import run_sync
 from jinja2 import Environment, StrictUndefined
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from shieldwall.data.images import TOO_LARGE, ImageRejected
 from shieldwall.errors import UserError
-from shieldwall.serve.access import HostCheck, OriginCheck
+from shieldwall.serve.access import AccessCheck
 from shieldwall.serve.images import (
     FRAMES,
     MAX_BYTES,
@@ -34,10 +36,15 @@ from shieldwall.serve.images import (
 from shieldwall.serve.live import NUM_COPIES, Start, encode_pixels, parse, replies, shorten
 from shieldwall.serve.service import Service
 
-MAX_VISITORS = 64
-MAX_JOBS = 16
-BODY_SECONDS = 60.0
+MAX_VISITORS = 128
+MAX_UPLOADS = 16
+"""Files held in memory at a time, each of at most `MAX_BYTES`; others wait. A client has one of them."""
+MAX_WAITING = 8
+"""Files of one client that may wait."""
+BODY_SECONDS = 20.0
 """How long an image may take to arrive."""
+DECODE_SECONDS = 10.0
+"""How long an image may take to decode, in a process that is then ended."""
 STEPS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 """What the slider of n offers."""
 _MAX_INDEX_DIGITS = 9
@@ -47,16 +54,9 @@ _VOTE_TITLES = {"we": "weighted (WE)", "mme": "max-margin (MME)", "eas": "after 
 _log = logging.getLogger(__name__)
 
 
-def application(
-    service: Service,
-    names: Iterable[str] = (),
-    *,
-    max_visitors: int = MAX_VISITORS,
-    max_jobs: int = MAX_JOBS,
-    body_seconds: float = BODY_SECONDS,
-) -> Starlette:
+def application(service: Service, names: Iterable[str] = ()) -> Starlette:
     """The page for these runs; `names` are host names that it is reached by, besides addresses."""
-    routes = _Routes(service, max_visitors, max_jobs, body_seconds)
+    routes = _Routes(service)
     static = files("shieldwall.serve").joinpath("static")
     contents = {name: (static.joinpath(name).read_bytes(), kind) for name, kind in _FILES.items()}
     contents[""] = page(service).encode(), "text/html"
@@ -68,7 +68,7 @@ def application(
             Route("/drawing", routes.drawing, methods=["POST"]),
             WebSocketRoute("/certify", routes.certify),
         ],
-        middleware=[Middleware(OriginCheck), Middleware(HostCheck, names=["localhost", *names])],
+        middleware=[Middleware(AccessCheck, names=["localhost", *names])],
         exception_handlers={ImageRejected: _reject, HTTPException: _fail},
     )
 
@@ -111,14 +111,13 @@ def page(service: Service) -> str:
 class _Routes:
     """What the page asks for, and the turns that its visitors take."""
 
-    def __init__(self, service: Service, max_visitors: int, max_jobs: int, body_seconds: float) -> None:
-        self._service = service
-        self._frame = FRAMES.get(service.data)
-        self._max_visitors, self._max_jobs, self._body_seconds = max_visitors, max_jobs, body_seconds
-        self._visitors = 0
-        self._jobs: set[_Job] = set()
+    def __init__(self, service: Service) -> None:
+        self._service, self._frame = service, FRAMES.get(service.data)
+        self._visits: list[tuple[str, anyio.CancelScope]] = []
         # First in, first out: who has had a turn waits until everyone else has had one.
-        self._turns, self._decoding = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
+        self._turns, self._decoding = anyio.CapacityLimiter(1), anyio.CapacityLimiter(2)
+        self._uploads = anyio.CapacityLimiter(MAX_UPLOADS)
+        self._upload_of: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     def test_image(self, request: Request) -> Response:
         text, test = request.path_params["index"], self._service.test
@@ -133,9 +132,7 @@ class _Routes:
         return _answer(PreparedImage(pixels, f"test image {index}, class {truth}"))
 
     async def upload(self, request: Request) -> Response:
-        return await self._prepare(
-            request, lambda content: from_upload(content, self._service.shape, self._frame)
-        )
+        return await self._prepare(request, from_upload, self._service.shape, self._frame)
 
     async def drawing(self, request: Request) -> Response:
         frame = self._frame
@@ -143,25 +140,50 @@ class _Routes:
             raise ImageRejected(
                 404, f"drawings are for handwritten digits; these runs are on {self._service.data}"
             )
-        return await self._prepare(request, lambda content: from_drawing(content, frame))
+        return await self._prepare(request, from_drawing, frame)
 
-    async def _prepare(self, request: Request, prepare: Callable[[bytes], PreparedImage]) -> Response:
-        content = await _body(request, self._body_seconds)
-        return _answer(await run_sync(prepare, content, limiter=self._decoding))
+    async def _prepare(
+        self, request: Request, prepare: Callable[..., PreparedImage], *arguments: object
+    ) -> Response:
+        """The image, once no other file of this client and few of others are being read."""
+        turn = self._upload_of.setdefault(_client(request), anyio.Lock())
+        if turn.statistics().tasks_waiting >= MAX_WAITING:
+            raise ImageRejected(429, "too many files from this address at a time; try again in a while")
+        async with turn, self._uploads:
+            content = await _body(request)
+            async with self._decoding:
+                try:
+                    with anyio.fail_after(DECODE_SECONDS):
+                        image = await to_process.run_sync(prepare, content, *arguments, cancellable=True)
+                except TimeoutError as error:
+                    reason = f"takes longer than {DECODE_SECONDS:g} seconds to decode"
+                    raise ImageRejected(TOO_LARGE, f"the image {reason}; choose a smaller one") from error
+        return _answer(image)
 
     async def certify(self, socket: WebSocket) -> None:
-        """One open page: at most one job, which a new one replaces and which ends with the page."""
+        """One open page: at most one job, which a new one replaces and which ends with the page.
+
+        Where all places are taken, a new page takes that of a client with two pages more.
+        """
         await socket.accept()
-        if self._visitors >= self._max_visitors:
-            await socket.close(1013, "too many visitors at the moment")
-            return
-        self._visitors += 1
-        try:
-            async with anyio.create_task_group() as tasks:
+        pages, client = Counter(client for client, _ in self._visits), _client(socket)
+        if len(self._visits) >= MAX_VISITORS:
+            busiest, most = pages.most_common(1)[0]
+            if most < pages[client] + 2:
+                await socket.close(1013, "too many visitors at the moment")
+                return
+            next(scope for other, scope in self._visits if other == busiest).cancel()
+        async with anyio.create_task_group() as tasks:
+            visit = client, tasks.cancel_scope
+            self._visits.append(visit)
+            try:
                 await self._converse(socket, tasks)
                 tasks.cancel_scope.cancel()
-        finally:
-            self._visitors -= 1
+            finally:
+                self._visits.remove(visit)
+        if socket.client_state == socket.application_state == WebSocketState.CONNECTED:
+            with suppress(WebSocketDisconnect):
+                await socket.close(1013, "your place was given to another visitor; close some of your pages")
 
     async def _converse(self, socket: WebSocket, tasks: TaskGroup) -> None:
         job = _Job(-1)
@@ -174,9 +196,8 @@ class _Routes:
                 try:
                     order = parse(text, self._service)
                     if isinstance(order, Start):
-                        self._end(job)
+                        job.scope.cancel()
                         job = _Job(order.job)
-                        self._admit(job)
                         tasks.start_soon(self._sample, socket, order, job)
                     elif order.job == job.number:
                         job.stopped.set()
@@ -184,25 +205,13 @@ class _Routes:
                     await job.tell(socket, {"type": "error", "message": str(error)})
         except WebSocketDisconnect:  # while it was sent an answer
             pass
-        finally:
-            self._end(job)
-
-    def _admit(self, job: "_Job") -> None:
-        others = len(self._jobs)
-        if others >= self._max_jobs:
-            raise UserError(f"{others} others are sampling at the moment; try again in a little while")
-        self._jobs.add(job)
-
-    def _end(self, job: "_Job") -> None:
-        job.scope.cancel()
-        self._jobs.discard(job)
 
     async def _sample(self, socket: WebSocket, start: Start, job: "_Job") -> None:
         """Turn by turn, each sent before the next one is waited for: a slow page slows only itself."""
         turns = replies(start, job.stopped, self._service.device)
         with suppress(WebSocketDisconnect), job.scope:
             try:
-                while message := await run_sync(next, turns, None, limiter=self._turns):
+                while message := await to_thread.run_sync(next, turns, None, limiter=self._turns):
                     if job.scope.cancel_called:  # during the turn
                         return
                     await job.tell(socket, message)
@@ -214,7 +223,6 @@ class _Routes:
                 _log.exception("a job failed")
                 reason = "the server failed at this image; its console says why"
                 await job.tell(socket, {"type": "error", "message": reason})
-        self._jobs.discard(job)
 
 
 @dataclass(eq=False)
@@ -229,23 +237,27 @@ class _Job:
         await socket.send_json({**message, "job": self.number})
 
 
-async def _body(request: Request, seconds: float) -> bytes:
+async def _body(request: Request) -> bytes:
     """The body, given up as soon as it is known to be too large or too slow."""
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > MAX_BYTES:
         raise file_too_large()
     content = bytearray()
     try:
-        with anyio.fail_after(seconds):
+        with anyio.fail_after(BODY_SECONDS):
             async for part in request.stream():
                 content += part
                 if len(content) > MAX_BYTES:
                     raise file_too_large()
     except TimeoutError as error:
-        raise ImageRejected(408, f"the file took longer than {seconds:g} seconds to arrive") from error
+        raise ImageRejected(408, f"the file took longer than {BODY_SECONDS:g} seconds to arrive") from error
     except ClientDisconnect as error:
         raise ImageRejected(400, "the file did not arrive whole") from error
     return bytes(content)
+
+
+def _client(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client else ""
 
 
 def _answer(image: PreparedImage) -> Response:
@@ -261,7 +273,7 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]
 
 async def _reject(request: Request, error: Exception) -> Response:
     status = getattr(error, "status", 400)
-    headers = {"connection": "close"} if status in (TOO_LARGE, 408) else {}  # the rest is not read
+    headers = {"connection": "close"} if status in (408, TOO_LARGE, 429) else {}  # the rest is not read
     return JSONResponse({"error": str(error)}, status, headers)
 
 

@@ -9,14 +9,11 @@ Handwriting is made to look as the digit data sets have it: cropped, fitted into
               becomes a pixel
 """
 
-import base64
-import io
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
-from torch import Tensor
 
 from shieldwall.data.images import TOO_LARGE, ImageRejected, read_picture
 
@@ -110,14 +107,6 @@ def center_ink(ink: Pixels, frame: Frame) -> Pixels:
     fine[top : top + size[1], left : left + size[0]] = fitted
     reduced = fine.reshape(frame.side, frame.parts, frame.side, frame.parts).mean((1, 3))
     return np.asarray(np.rint(reduced * (255.0 / reduced.max())), dtype=np.uint8)
-
-
-def png_address(image: Tensor) -> str:
-    """(C, H, W), clipped to [0, 1], as an address that an <img> takes."""
-    rows = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
-    buffer = io.BytesIO()
-    Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows).save(buffer, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def _offset(profile: Ink, side: int, by_mass: bool) -> int:

@@ -26,6 +26,7 @@ ensemble-after-smoothing is by member: a noisy copy has every member's label.
 
 import base64
 import binascii
+import io
 import json
 import secrets
 import threading
@@ -36,6 +37,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from shieldwall import seeds
@@ -43,7 +45,7 @@ from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.data.splits import to_float
 from shieldwall.errors import UserError
 from shieldwall.results.certificates import Certificates
-from shieldwall.serve.images import Pixels, png_address
+from shieldwall.serve.images import Pixels
 from shieldwall.serve.service import ServedRun, Service
 from shieldwall.smoothing.certificates import Counts, certificates_from_counts
 from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
@@ -167,6 +169,14 @@ def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]
         {"image": picture, "labels": votes}
         for picture, votes in zip(pictures, labels.T.tolist(), strict=True)
     ]
+
+
+def png_address(image: Tensor) -> str:
+    """(C, H, W), clipped to [0, 1], as an address that an <img> takes."""
+    rows = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
+    buffer = io.BytesIO()
+    Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows).save(buffer, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def stream_counts(start: Start, seed: int, device: torch.device) -> Iterator[Counts]:

@@ -1,19 +1,25 @@
 """The server around the page: a socket of our own choice, and uvicorn on it until Ctrl-C."""
 
+import asyncio
 import errno
 import math
 import os
 import socket
 from ipaddress import ip_address
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shieldwall.errors import UserError
-from shieldwall.serve.app import BODY_SECONDS, MAX_VISITORS, application
+from shieldwall.serve.app import application
 from shieldwall.serve.service import Service
 
 PORT = 8080
 _PORTS_TRIED = 20
+HEADER_SECONDS = 10.0
+"""How long a connection may go on without a whole request."""
+MAX_CONNECTIONS = 512
 _MAX_HEADER_BYTES = 16_384
 _MESSAGE_MARGIN = 4_096
 
@@ -50,20 +56,45 @@ def is_open_to_others(sock: socket.socket) -> bool:
     return not ip_address(sock.getsockname()[0]).is_loopback
 
 
-def server_for(
-    service: Service,
-    host: str,
-    *,
-    max_visitors: int = MAX_VISITORS,
-    body_seconds: float = BODY_SECONDS,
-) -> uvicorn.Server:
+class Connection(H11Protocol):  # of uvicorn's two, the one whose headers have a limit
+    """Closed if it is slow to ask; where there are too many, one of the client that has most is closed."""
+
+    _slow: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+        if len(self.connections) > MAX_CONNECTIONS:
+            by_client: dict[object, list[Any]] = {}
+            for other in self.connections:
+                client, *_ = getattr(other, "client", None) or [None]
+                by_client.setdefault(client, []).append(other)
+            max(by_client.values(), key=len)[0].transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Start to wait for a whole request, or end it as one is here."""
+        waits = self.cycle is None or self.cycle.response_complete
+        if waits and self._slow is None:
+            self._slow = self.loop.call_later(HEADER_SECONDS, self._give_up)
+        elif not waits and self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+    def _give_up(self) -> None:
+        if self in self.connections:  # else it has become a WebSocket
+            self.transport.abort()
+
+
+def server_for(service: Service, host: str) -> uvicorn.Server:
     """The server of a page that is reached by `host` and by this machine's name: run(sockets=[...]) it."""
     machine = socket.gethostname()
     config = uvicorn.Config(
-        application(
-            service, [host, machine, f"{machine}.local"], max_visitors=max_visitors, body_seconds=body_seconds
-        ),
-        http="h11",  # of uvicorn's parsers of headers the one with a limit to set
+        application(service, [host, machine, f"{machine}.local"]),
+        http=Connection,
         ws="websockets-sansio",
         log_level="warning",
         access_log=False,
@@ -71,7 +102,6 @@ def server_for(
         server_header=False,
         h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         ws_max_size=4 * (math.prod(service.shape) // 3 + 1) + _MESSAGE_MARGIN,
-        limit_concurrency=4 * max_visitors + 16,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=3,
     )

@@ -1,5 +1,6 @@
 """What is served: trained runs on one data set, by family and sigma."""
 
+import math
 import re
 import time
 from collections import Counter
@@ -25,6 +26,8 @@ from shieldwall.vocabulary import EAS
 BATCH_SECONDS = 0.015
 """About how long a batch may take: visitors wait for each other's."""
 SMALLEST_BATCH = 16
+BATCH_BYTES = 8 * 2**20
+"""What a batch may hold: each visitor has one."""
 _SIGMA = re.compile(r"-[0-9.]+$")
 
 
@@ -134,7 +137,8 @@ def _batch_size(
 ) -> int:
     """The largest doubling of the smallest batch that is still quick."""
     classify = Labeler(members, votes, device)
-    largest = default_batch_size(device, shape, draws=100_000)
+    most = max(1, BATCH_BYTES // (4 * math.prod(shape)))
+    largest = min(most, default_batch_size(device, shape, draws=100_000))
     size = min(SMALLEST_BATCH, largest)
     classify(torch.zeros((size, *shape), device=device))
     while 2 * size <= largest:

@@ -78,8 +78,8 @@ def report_page(
             "grid": grid,
             "key": styles.key,
             "radii": len(columns_at),
-            "rows": tables.log_lines(logs, table.columns, len(columns_at)),
-            "envelope_rows": tables.envelope_lines(envelopes, columns_at, len(logs)),
+            "of_logs": tables.log_table(logs, table.columns, len(columns_at)),
+            "of_envelopes": tables.envelope_table(envelopes, columns_at, len(logs)) if envelopes else None,
             "envelope_of": " = ".join(filter(None, [SIGMA, shared(curve.sigma for curve in envelopes)])),
             "beside": [tables.compare_with_paper(pair, columns_at) for pair in pairs],
             "groups": [(group, [k for k, p in enumerate(training) if p.group == group]) for group in GROUPS],
@@ -124,8 +124,8 @@ def _curve(curve: Curve, grid: Grid, styles: CurveStyles) -> dict[str, Any]:
         "title": curve.title,
         "method": styles.methods.index(curve.method),
         "protocol": styles.protocols.index(curve.protocol),
-        "sigma": None if curve.is_envelope else styles.sigmas.index(curve.sigma),
-        "envelope": curve.is_envelope,
+        "sigma": None if curve.row.is_envelope else styles.sigmas.index(curve.sigma),
+        "envelope": curve.row.is_envelope,
         "accuracy": [values[k] for k in grid.hovered if k < len(values)],
     }
 
@@ -139,7 +139,7 @@ def _thinned(training: Sequence[Panel], runs: Sequence[Curve]) -> list[tuple[str
 def _gallery_choices(curves: Sequence[Curve]) -> dict[str, list[tuple[int, str]]]:
     """The logs to choose from by run, ensembles before members."""
     by_run: dict[str, list[tuple[int, str]]] = {curve.row.run: [] for curve in curves}
-    for k, curve in sorted(enumerate(curves), key=lambda place: place[1].is_member):
+    for k, curve in sorted(enumerate(curves), key=lambda place: place[1].row.is_member):
         by_run[curve.row.run].append((k, curve.protocol))
     return by_run
 

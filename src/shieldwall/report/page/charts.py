@@ -38,25 +38,14 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[str, float]]:
-        """Labels at multiples of a round step, with their places in percent."""
-        step = self._step()
+        """At most `max_steps` of 1, 2, 2.5 or 5 times a power of ten: labels and places in percent."""
+        smallest = (self.high - self.low) / self.max_steps
+        power = 10.0 ** math.floor(math.log10(smallest))
+        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= smallest * (1 - 1e-9))
         decimals = len(f"{step:.12f}".rstrip("0").partition(".")[2])
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         values = [k * step for k in range(first, last + 1)]
         return [(f"{value:.{decimals}f}".replace("-", MINUS), self.percent(value)) for value in values]
-
-    def _step(self) -> float:
-        """The smallest of 1, 2, 2.5 and 5 times a power of ten that gives no more than `max_steps`."""
-        smallest = (self.high - self.low) / self.max_steps
-        power = 10.0 ** math.floor(math.log10(smallest))
-        return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= smallest * (1 - 1e-9))
-
-
-class Mark(NamedTuple):
-    """A symbol or a number on a line, in percent from the left and from the top."""
-
-    left: float
-    top: float
 
 
 class Line(NamedTuple):
@@ -65,7 +54,8 @@ class Line(NamedTuple):
     title: str
     path: str
     look: CurveStyle
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[tuple[float, float], ...] = ()
+    """Where its symbol or number stands, in percent from the left and from the top."""
     hidden: bool = False
     """Whether it starts so."""
 
@@ -95,13 +85,10 @@ def path(x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float | None]) -> s
         between = 0 < k < len(ys) - 1 and ys[k - 1] == value == ys[k + 1]
         if is_open and between:
             continue
-        parts.append(f"{'L' if is_open else 'M'}{_number(x.place(xs[k]))},{_number(SIZE - y.place(value))}")
+        point = (f"{place:.1f}".removesuffix(".0") for place in (x.place(xs[k]), SIZE - y.place(value)))
+        parts.append(("L" if is_open else "M") + ",".join(point))
         is_open = True
     return "".join(parts)
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
 
 
 class Grid(NamedTuple):
@@ -144,13 +131,13 @@ def accuracy_chart(
     different, protocols = list(dict.fromkeys(kinds)), choices(curves, "protocol")
     lines = []
     for k in sorted(
-        range(len(curves)), key=lambda k: (curves[k].is_envelope, protocols.index(curves[k].protocol), k)
+        range(len(curves)), key=lambda k: (curves[k].row.is_envelope, protocols.index(curves[k].protocol), k)
     ):
         # Symbols at other places on each curve, for some may be one line.
         apart, shift = (len(values[k]) - 1) / _SYMBOLS, (different.index(kinds[k]) + 0.5) / len(different)
         places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
         marks = tuple(
-            Mark(x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
+            (x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
             for place in (places if looks[k].shape or looks[k].number else ())
         )
         drawn = path(x, y, grid.radii, values[k])

@@ -63,24 +63,8 @@ class Curve:
     """Of an envelope all of them."""
 
     @property
-    def log(self) -> Log:
-        return self.row.logs[0]
-
-    @property
-    def recipe(self) -> Recipe | None:
-        return self.row.record.recipe
-
-    @property
-    def is_member(self) -> bool:
-        return self.row.is_member
-
-    @property
-    def is_envelope(self) -> bool:
-        return self.row.is_envelope
-
-    @property
     def title(self) -> str:
-        if not self.is_envelope:
+        if not self.row.is_envelope:
             return self.row.title
         return f"{self.method} {self.protocol}, best of {SIGMA} {self.sigma}"
 
@@ -113,13 +97,13 @@ def choices(curves: Sequence[Curve], name: str) -> list[str]:
         return values
     if name == "sigma":
         return sorted(values, key=lambda text: (text == UNSTATED, 0.0 if text == UNSTATED else float(text)))
-    members = {curve.protocol for curve in curves if curve.is_member}
+    members = {curve.protocol for curve in curves if curve.row.is_member}
     return sorted(values, key=lambda text: (text in members, [*VOTE_TITLES.values(), text].index(text)))
 
 
 def starts_hidden(curves: Sequence[Curve]) -> set[str]:
     """The protocols whose toggles start unchecked: members and tuned weights, where many curves are left."""
-    special = {curve.protocol for curve in curves if curve.is_member or curve.row.vote.startswith("we-")}
+    special = {curve.protocol for curve in curves if curve.row.is_member or curve.row.vote.startswith("we-")}
     is_crowded = len(curves) > _MANY_CURVES and len(special) < len({curve.protocol for curve in curves})
     return special if is_crowded else set()
 
@@ -187,7 +171,7 @@ class CurveStyles:
         methods, protocols, sigmas = (
             tuple(choices(curves, name)) for name in ("method", "protocol", "sigma")
         )
-        members = frozenset(curve.protocol for curve in curves if curve.is_member)
+        members = frozenset(curve.protocol for curve in curves if curve.row.is_member)
         return cls(methods, protocols, sigmas, members)
 
     @property
@@ -212,7 +196,7 @@ class CurveStyles:
         look = self._protocol(curve.protocol)
         if self.by_method:
             look = replace(look, color_index=self.methods.index(curve.method))
-        if curve.is_envelope:
+        if curve.row.is_envelope:
             return replace(look, width=_ENVELOPE)
         return replace(look, shape=self._shape(curve.sigma))
 

@@ -57,19 +57,21 @@ def gallery(
     remarks: dict[str, None] = {}
     sets = [_set(kind, len(kinds), len(curves), thumbnails, remarks) for kind in kinds]
     logs = [
-        _log(curve.log.certificates, kinds.index(kind), sets)
+        _log(curve.row.certificates[0], kinds.index(kind), sets)
         for curve, kind in zip(curves, inputs, strict=True)
     ]
     return {"sets": sets, "logs": logs}, list(remarks)
 
 
 def _inputs(curve: Curve) -> _Inputs:
-    certificates = curve.log.certificates
+    certificates = curve.row.certificates[0]
     assert certificates.indices is not None
     assert certificates.truth is not None
     order = by_number(certificates)
     idx, label = certificates.indices[order].tolist(), certificates.truth[order].tolist()
-    return _Inputs(curve.recipe.data if curve.recipe else None, tuple(idx), tuple(label))
+    return _Inputs(
+        curve.row.record.recipe.data if curve.row.record.recipe else None, tuple(idx), tuple(label)
+    )
 
 
 def _set(

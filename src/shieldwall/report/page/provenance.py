@@ -25,7 +25,7 @@ def made_with(curves: Sequence[Curve]) -> Provenance:
     """A line for each run, or for each of its certifications where they differ."""
     votes: dict[tuple[str, ...], list[str]] = {}
     for curve in curves:
-        votes.setdefault((curve.log.run, *_facts(curve)), []).append(curve.protocol)
+        votes.setdefault((curve.row.run, *_facts(curve)), []).append(curve.protocol)
     lines = [[run, ", ".join(of), *facts] for (run, *facts), of in votes.items()]
     shared = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
     named = list(zip(HEADINGS, lines[0], shared, strict=True))
@@ -37,14 +37,18 @@ def made_with(curves: Sequence[Curve]) -> Provenance:
 
 
 def _facts(curve: Curve) -> list[str]:
-    certificates, recipe, stages = curve.log.certificates, curve.recipe, curve.row.record.environment
+    certificates, recipe, stages = (
+        curve.row.certificates[0],
+        curve.row.record.recipe,
+        curve.row.record.environment,
+    )
     max_n, fixed_n, mean_n = certificates.max_n, certificates.fixed_n, certificates.mean_n
     n = f"up to {max_n:,}" if max_n else "" if fixed_n is None else f"{fixed_n:,}"
     if fixed_n is None and mean_n is not None:
         n = f"{n + ', ' if n else ''}{mean_n:,.0f} on average"
     seconds = None if certificates.seconds is None else f"{certificates.seconds.mean():.3g}"
     alpha = None if certificates.alpha is None else f"{certificates.alpha:g}"
-    done, wanted = len(certificates), curve.log.num_wanted
+    done, wanted = len(certificates), curve.row.num_wanted
     facts: list[object] = [
         recipe and recipe.name, recipe and recipe.data, recipe and recipe.model, curve.sigma,
         recipe and recipe.members, recipe and recipe.seed, *_where(stages.get("train", {})),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shieldwall.report.page.curves import MINUS, NOTHING, RHO, SIGMA, Curve
-from shieldwall.report.tables import AT_LEAST, Column
+from shieldwall.report.tables import AT_LEAST, Column, accuracy_table
 from shieldwall.results.certificates import shared
 from shieldwall.results.intervals import accuracy, average_radius
 from shieldwall.results.metrics import default_radii
@@ -13,21 +13,15 @@ from shieldwall.results.rows import incomparable_settings
 from shieldwall.vocabulary import SIGMAS
 
 
-class Cell(NamedTuple):
-    text: str
-    ranked: bool = False
-    """Whether it competes to be the best of its column."""
-    best: bool = False
+class CurveTable(NamedTuple):
+    """A line for each curve, from the one at the place `first` on; the first `ranked` columns have a best."""
 
-
-class Line(NamedTuple):
-    """A line of a table; `curve` is the place of its curve among the page's."""
-
-    curve: int
-    group: int
+    columns: Sequence[Column]
+    ranked: int
+    first: int
+    titles: list[str]
+    groups: list[str]
     """Lines of one run stand together, or of one method."""
-    title: str
-    cells: list[Cell]
 
 
 class PaperPair(NamedTuple):
@@ -55,62 +49,44 @@ def table_radii(
 ) -> list[float]:
     """The radii given, or those of the paper's rows, or round ones; 0 is always among them."""
     of_paper = {radius for pair in pairs for radius in pair.row.accuracy}
-    radii = chosen or of_paper or default_radii([curve.log.certificates for curve in curves]).tolist()
+    radii = chosen or of_paper or default_radii([curve.row.certificates[0] for curve in curves]).tolist()
     return sorted({0.0, *radii})
 
 
-def log_lines(curves: Sequence[Curve], columns: Sequence[Column], num_radii: int) -> list[Line]:
-    """Certified accuracies, ACR, abstentions and inputs of each log, the best of each column marked."""
-    runs = list(dict.fromkeys(curve.row.run for curve in curves))
-    one_run = len(runs) == 1 and len(curves) > 1
+def log_table(curves: Sequence[Curve], columns: Sequence[Column], num_radii: int) -> CurveTable:
+    """Certified accuracies, ACR, abstentions and inputs of each log."""
+    groups = [curve.row.run for curve in curves]
+    one_run = len(set(groups)) == 1 and len(curves) > 1
     bounds = any(curve.row.stopped_early for curve in curves)  # ACRs that are lower bounds are not compared
     ranked = 0 if incomparable_settings([curve.row for curve in curves]) else num_radii + (not bounds)
-    return [
-        Line(
-            k,
-            runs.index(curve.row.run),
-            curve.protocol if one_run else curve.title,
-            [Cell(column.cells[k], place < ranked, column.best[k]) for place, column in enumerate(columns)],
-        )
-        for k, curve in enumerate(curves)
-    ]
+    titles = [curve.protocol if one_run else curve.title for curve in curves]
+    return CurveTable(columns, ranked, 0, titles, groups)
 
 
-def envelope_lines(envelopes: Sequence[Curve], radii: Sequence[float], first: int) -> list[Line]:
-    """Certified accuracies of each envelope, whose curves count from `first`.
-
-    They are ranked if all are over the same sigmas.
-    """
-    texts = [[f"{100 * a:.1f}" for a in accuracy(envelope.row, radii)] for envelope in envelopes]
+def envelope_table(envelopes: Sequence[Curve], radii: Sequence[float], first: int) -> CurveTable:
+    """Certified accuracies of each envelope, ranked if all are over the same sigmas."""
+    rows = [envelope.row for envelope in envelopes]
     same_sigmas = shared(envelope.sigma for envelope in envelopes) is not None
-    ranked = same_sigmas and not incomparable_settings([envelope.row for envelope in envelopes])
-    tops = [max(column, key=float) if len(set(column)) > 1 else None for column in zip(*texts, strict=True)]
-    methods = list(dict.fromkeys(envelope.method for envelope in envelopes))
-    return [
-        Line(
-            first + k,
-            methods.index(envelope.method),
-            f"{envelope.method} {envelope.protocol}" if same_sigmas else envelope.title,
-            [Cell(text, ranked, ranked and text == top) for text, top in zip(line, tops, strict=True)],
-        )
-        for k, (envelope, line) in enumerate(zip(envelopes, texts, strict=True))
-    ]
+    ranked = len(radii) if same_sigmas and not incomparable_settings(rows) else 0
+    titles = [f"{curve.method} {curve.protocol}" if same_sigmas else curve.title for curve in envelopes]
+    columns = accuracy_table(rows, radii).columns[: len(radii)]
+    return CurveTable(columns, ranked, first, titles, [curve.method for curve in envelopes])
 
 
 def paper_pairs(curves: Sequence[Curve], envelopes: Sequence[Curve]) -> list[PaperPair]:
     """The paper's rows for the curves of a page, envelopes first; its radii are L2 radii."""
     placed = list(enumerate([*curves, *envelopes]))
     pairs = [PaperPair(place, curve, row) for place, curve in placed if (row := _paper_row(curve))]
-    return sorted(pairs, key=lambda pair: not pair.curve.is_envelope)
+    return sorted(pairs, key=lambda pair: not pair.curve.row.is_envelope)
 
 
 def _paper_row(curve: Curve) -> PaperRow | None:
-    if curve.recipe is None or curve.log.certificates.norm != "l2":
+    if curve.row.record.recipe is None or curve.row.certificates[0].norm != "l2":
         return None
-    if not curve.is_envelope:
-        return counterpart(curve.recipe, curve.row.vote)
+    if not curve.row.is_envelope:
+        return counterpart(curve.row.record.recipe, curve.row.vote)
     same_sigmas = {run.sigma for run in curve.row.certificates} == set(SIGMAS)
-    return envelope_counterpart(curve.recipe, curve.row.vote) if same_sigmas else None
+    return envelope_counterpart(curve.row.record.recipe, curve.row.vote) if same_sigmas else None
 
 
 def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparison:
@@ -132,7 +108,7 @@ def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparis
 
 def source(pair: PaperPair) -> str:
     """Where the paper's row stands and what it was made with, and our weights of DRT if they are others."""
-    row, recipe = pair.row, None if pair.curve.is_envelope else pair.curve.recipe
+    row, recipe = pair.row, None if pair.curve.row.is_envelope else pair.curve.row.record.recipe
     parts = [row.label]
     if row.sigma is not None:
         parts.append(f"{SIGMA} {row.sigma:g}")
