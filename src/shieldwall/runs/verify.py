@@ -120,7 +120,7 @@ def _verify(path: Path) -> Verification:
     shown = "; ".join(_shown(record, path) for record in records) or "not certified yet"
     if not sums.by_name:
         return Verification(str(path), UNVERIFIED, f"{shown}; made without {SUMS}", sum(map(len, tables)))
-    shown = f"{shown}; {len(sums.by_name)} digests"
+    shown = f"{shown}; {len(sums.by_name)} digest{'s' * (len(sums.by_name) > 1)}"
     if open_files:
         shown = f"{shown}, none yet of {', '.join(open_files)}"
     return Verification(str(path), INTERRUPTED if open_files else VERIFIED, shown, sum(map(len, tables)))
@@ -209,7 +209,10 @@ def _check_members(run: Path, settings: Mapping[str, Any]) -> None:
 
 def _without_digest(run: Path, sums: Sums) -> list[str]:
     """The files of a run that have no digest, because a verb was stopped while it wrote them."""
-    files = [*(run / name for name in (*RUN_FILES, "checkpoint.safetensors")), *run.glob("*.shards/*-of-*")]
+    files = [
+        *(run / name for name in (*RUN_FILES, "checkpoint.safetensors")),
+        *run.glob("*.shards/[!.]*-of-*"),
+    ]
     files += run.glob("members/*.safetensors")
     for settings in _settings_files(run):
         files += map(settings.with_name, certificate_names(settings.parent))
