@@ -46,9 +46,9 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 def unsealed(run: Path, folder: str = "certificates") -> None:
     """As a kill leaves a run: without digests of the certificates."""
-    sums = run / "SHA256SUMS"
-    kept = [line for line in sums.read_text().splitlines(keepends=True) if f"  {folder}/" not in line]
-    sums.write_text("".join(kept))
+    from shieldwall.runs.folder import RunFolder
+
+    RunFolder(run).unseal(f"{folder}/")
 
 
 def rows(path: Path) -> list[list[bytes]]:

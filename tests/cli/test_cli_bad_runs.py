@@ -179,4 +179,4 @@ def test_a_checkpoint_that_is_damaged_or_of_another_training(shieldwall: Shieldw
     save_tensors(
         trained / "checkpoint.safetensors", {"a": torch.zeros(2)}, {"fingerprint": "other"}, sealed=True
     )
-    refused(shieldwall("train", "smoke", "--out", trained), "belongs to another training (other)")
+    refused(shieldwall("train", "smoke", "--out", trained), "belongs to another training (other; this one: ")

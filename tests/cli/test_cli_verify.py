@@ -4,11 +4,14 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 from cli_tools import VOTES, Shieldwall, refused, unsealed
+from typer.testing import CliRunner
 
+from shieldwall import cli
 from shieldwall.results.archive import pack
 from shieldwall.runs.verify import verify_run
 
@@ -28,7 +31,8 @@ def flip_a_bit(run: Path, dice: random.Random) -> None:
 
 
 def table(run: Path, dice: random.Random) -> Path:
-    return run / "certificates" / f"{dice.choice(VOTES)}.tsv"
+    folder = dice.choice(sorted(settings.parent for settings in run.glob("*/settings.yaml")))
+    return folder / f"{dice.choice(VOTES)}.tsv"
 
 
 def edit_rows(run: Path, dice: random.Random, edit: Callable[[list[bytes]], object]) -> None:
@@ -78,7 +82,7 @@ def zero_the_counts(run: Path, dice: random.Random) -> None:
 
 def swap_tables(run: Path, dice: random.Random) -> None:
     first, second = dice.sample(VOTES, 2)
-    shutil.copy(run / f"certificates/{first}.tsv", run / f"certificates/{second}.tsv")
+    shutil.copy((one := table(run, dice)).with_stem(first), one.with_stem(second))
 
 
 def swap_members(run: Path, dice: random.Random) -> None:
@@ -87,10 +91,8 @@ def swap_members(run: Path, dice: random.Random) -> None:
 
 
 def change_settings(run: Path, dice: random.Random) -> None:
-    path = run / "certificates/settings.yaml"
-    old, new = dice.choice(
-        [("alpha: 0.001", "alpha: 0.01"), ("seed: 0", "seed: 1"), ("norm: l2", "norm: l1")]
-    )
+    path = table(run, dice).with_name("settings.yaml")
+    old, new = dice.choice([("alpha: 0.001", "alpha: 0.01"), ("seed: 0", "seed: 1"), ("norm: l", "norm: ")])
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
 
@@ -106,14 +108,51 @@ def lose_a_file(run: Path, dice: random.Random) -> None:
     dice.choice(files_of(run)).unlink()
 
 
+def rename_a_file(run: Path, dice: random.Random) -> None:
+    path = dice.choice(files_of(run))
+    path.rename(path.with_name(f"old-{path.name}"))
+
+
+def cut_a_file(run: Path, dice: random.Random) -> None:
+    path = dice.choice(files_of(run))
+    path.write_bytes(path.read_bytes()[: dice.randrange(path.stat().st_size)])
+
+
+def swap_two_files(run: Path, dice: random.Random) -> None:
+    one, two = dice.sample(files_of(run), 2)
+    one_content, two_content = one.read_bytes(), two.read_bytes()
+    one.write_bytes(two_content)
+    two.write_bytes(one_content)
+
+
+def write_a_digit(run: Path, dice: random.Random) -> None:
+    path = dice.choice([path for path in files_of(run) if path.suffix != ".safetensors"])
+    content = bytearray(path.read_bytes())
+    place = dice.choice([k for k, byte in enumerate(content) if chr(byte).isdigit()])
+    content[place] = ord(dice.choice(sorted(set("0123456789") - {chr(content[place])})))
+    path.write_bytes(content)
+
+
+def lose_a_digest(run: Path, dice: random.Random) -> None:
+    path = run / "SHA256SUMS"
+    lines = path.read_bytes().splitlines(keepends=True)
+    del lines[dice.randrange(len(lines))]
+    path.write_bytes(b"".join(lines))
+
+
 def add_a_table(run: Path, dice: random.Random) -> None:
-    shutil.copy(table(run, dice), run / "certificates/we-best.tsv")
+    shutil.copy(table(run, dice), table(run, dice).with_name("we-best.tsv"))
+
+
+def add_a_member(run: Path, dice: random.Random) -> None:
+    shutil.copy(run / "members/member-1.safetensors", run / f"members/member-{dice.choice('3x')}.safetensors")
 
 
 CHANGES: dict[Change, int] = {
-    flip_a_bit: 100, delete_a_row: 10, double_a_row: 10, swap_rows: 10, write_a_cell: 20, zero_the_counts: 5,
-    swap_tables: 10, swap_members: 5, change_settings: 10, change_the_recipe: 10, lose_a_file: 8,
-    add_a_table: 2,
+    flip_a_bit: 70, write_a_digit: 20, delete_a_row: 8, double_a_row: 8, swap_rows: 8, write_a_cell: 20,
+    zero_the_counts: 4, swap_tables: 8, swap_members: 2, swap_two_files: 8, change_settings: 6,
+    change_the_recipe: 4, lose_a_file: 10, rename_a_file: 6, cut_a_file: 8, lose_a_digest: 6, add_a_table: 2,
+    add_a_member: 2,
 }  # fmt: skip
 
 
@@ -121,10 +160,33 @@ def test_there_are_200_changes():
     assert sum(CHANGES.values()) == 200
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with every kind of file: tuned weights, a start, several folders of certificates."""
+    folder = tmp_path_factory.mktemp("whole")
+    smaller = ["--set", "members=2", "--set", "schedule.epochs=1", "--set", "holdout_every=9"]
+    for command in (
+        ["train", "smoke", "--out", "start", *smaller],
+        ["train", "smoke", "--out", "run", "--from", "start", *smaller],
+        ["tune-weights", "run"],
+        ["certify", "run", "--limit", "12"],
+        ["certify", "run", "--limit", "12", "--radii", "0.1,0.25", "--to", "radii"],
+        ["certify", "run", "--limit", "12", "--exact-noise", "--bound", "two-sided", "--to", "exact"],
+        ["certify", "run", "--limit", "12", "--norm", "linf", "--to", "parts", "--shard", "1/2"],
+        ["certify", "run", "--limit", "12", "--norm", "linf", "--to", "parts", "--shard", "2/2"],
+        ["merge", "run", "--to", "parts"],
+    ):
+        with chdir(folder):
+            result = CliRunner().invoke(cli.app, command, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+    return folder / "run"
+
+
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_every_change_is_found(change: Change, run: Path):
-    assert verify_run(run).status == "verified"
+def test_every_change_is_found(change: Change, whole: Path, tmp_path: Path):
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
     before = {path: path.read_bytes() for path in files_of(run)}
+    assert {path.name for path in before} > {"weights.yaml", "start.yaml", "we-sween.tsv", "SHA256SUMS"}
     for number in range(CHANGES[change]):
         change(run, random.Random(number))
         changed = [path for path in before if not path.exists() or path.read_bytes() != before[path]]
@@ -138,6 +200,19 @@ def test_every_change_is_found(change: Change, run: Path):
     assert verify_run(run).status == "verified"
 
 
+def test_every_bit_of_a_packed_run_counts(whole: Path, tmp_path: Path):
+    packed = tmp_path / "run.tar.xz"
+    pack(whole, packed)
+    content = packed.read_bytes()
+    assert verify_run(packed).status == "verified"
+    for number in range(20):
+        dice = random.Random(number)
+        flipped = bytearray(content)
+        flipped[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        packed.write_bytes(flipped)
+        assert verify_run(packed).status == "changed"
+
+
 OF_CERTIFICATES = [delete_a_row, double_a_row, swap_rows, write_a_cell, zero_the_counts, swap_tables]
 
 
@@ -146,7 +221,7 @@ def test_an_interrupted_run_is_checked_from_its_counts(change: Change, run: Path
     unsealed(run)
     verification = verify_run(run)
     assert verification.status == "interrupted"
-    assert "no digest yet of certificates/" in verification.detail
+    assert "digests, none yet of certificates/" in verification.detail
     before = {path: path.read_bytes() for path in files_of(run)}
     for number in range(10):
         change(run, random.Random(number))
@@ -176,6 +251,51 @@ def test_report_and_certify_refuse_what_was_changed(shieldwall: Shieldwall, run:
     assert shieldwall("report", run).code == 0  # no table depends on weights
 
 
+def test_report_misses_a_table(shieldwall: Shieldwall, run: Path):
+    (run / "certificates/we.tsv").unlink()
+    refused(shieldwall("report", run), "we.tsv is missing; SHA256SUMS lists it")
+    shutil.rmtree(run / "certificates")  # what certify advises is no change
+    assert shieldwall("certify", run, "--limit", 2).code == 0
+    assert verify_run(run).status == "verified"
+
+
+@pytest.mark.parametrize("tables", [1, len(VOTES)])
+def test_a_certification_that_was_killed_early_is_interrupted(run: Path, tables: int):
+    """Its files have a header, and one of them half a line."""
+    unsealed(run)
+    for vote in VOTES[-tables:]:
+        path = run / f"certificates/{vote}.tsv"
+        path.write_bytes(path.read_bytes().partition(b"\n")[0] + b"\n0\t7")
+    assert verify_run(run).status == "interrupted"
+
+
+def test_shards_are_checked(shieldwall: Shieldwall, run: Path):
+    assert shieldwall("certify", run, "--to", "parts", "--shard", "2/3").code == 0
+    assert verify_run(run).status == "interrupted"
+    path = run / "parts.shards/2-of-3/mme.tsv"
+    path.write_bytes(path.read_bytes().replace(b"\t0.", b"\t1.", 1))
+    assert "mme.tsv, line" in verify_run(run).detail
+
+
+def test_what_cannot_be_checked_is_an_error(shieldwall: Shieldwall, run: Path, tmp_path: Path):
+    refused(shieldwall("verify", tmp_path / "nothing"), "nothing does not exist")
+    packed = tmp_path / "packed.tar.xz"
+    pack(run, packed)
+    refused(shieldwall("verify", packed, "--redraw", 1), "is a packed run, which has no weights")
+
+
+def test_pretrained_members_are_as_they_were_published(shieldwall: Shieldwall):
+    assert shieldwall("verify", "digits-gaussian-0.25").out.endswith(
+        "verified: pretrained, every file as it was published\n"
+    )
+
+
+def test_a_file_of_a_run_stands_for_the_run(run: Path):
+    flip_a_bit(run / "members", random.Random(0))
+    for path in (run, run / "certificates", run / "certificates/we.tsv"):
+        assert "is not the file that was written" in verify_run(path).detail
+
+
 def test_the_command_prints_a_line_or_an_object_for_each_run(
     shieldwall: Shieldwall, run: Path, tmp_path: Path
 ):
@@ -184,10 +304,9 @@ def test_the_command_prints_a_line_or_an_object_for_each_run(
     done = shieldwall("verify", run, packed, FIXTURES / "gaussian-0.5.tar.xz")
     assert done.code == 0, done
     assert done.out.splitlines() == [
-        f"{run}: verified: 30 inputs, 5 votes, 11 digests",
-        f"{packed}: verified: 30 inputs, 5 votes, 11 digests",
-        f"{FIXTURES / 'gaussian-0.5.tar.xz'}: unverified: made without SHA256SUMS; 1000 inputs, 8 votes, "
-        "as their counts give",
+        f"{run}: verified: 30 inputs, 5 votes; 11 digests",
+        f"{packed}: verified: 30 inputs, 5 votes; 11 digests",
+        f"{FIXTURES / 'gaussian-0.5.tar.xz'}: unverified: 1000 inputs, 8 votes; made without SHA256SUMS",
     ]
     (run / "SHA256SUMS").unlink()
     done = shieldwall("verify", run, "--json")
@@ -224,7 +343,7 @@ def test_drawing_again_finds_counts_of_other_weights(shieldwall: Shieldwall, run
         path.write_bytes(b"".join([header, *fixed]))
     (run / "SHA256SUMS").unlink()
     environment = json.loads((run / "environment.json").read_text())
-    for stage in [environment["certify"], *environment["history"]]:
+    for stage in [environment["train"], environment["certify"], *environment["history"]]:
         del stage["digests"]
     (run / "environment.json").write_text(json.dumps(environment))
     assert verify_run(run).status == "unverified"

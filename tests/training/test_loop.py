@@ -111,8 +111,11 @@ def test_a_checkpoint_of_another_training_is_refused(digits: Dataset, tmp_path: 
     checkpoint = tmp_path / "checkpoint.safetensors"
     one_epoch = sw.Schedule(epochs=1, batch_size=500)
     sw.train(fresh(), digits.train, OBJECTIVE, schedule=one_epoch, checkpoint=checkpoint)
-    with pytest.raises(sw.UserError, match="another training"):
+    with pytest.raises(sw.UserError, match=r"another training \(seed=0; this one: seed=1\)"):
         sw.train(fresh(), digits.train, OBJECTIVE, schedule=one_epoch, checkpoint=checkpoint, seed=1)
+    turned = digits.train.subset(range(len(digits.train))[::-1])
+    with pytest.raises(sw.UserError, match=r"another training \(data=\w{64}; this one: data=\w{64}\)"):
+        sw.train(fresh(), turned, OBJECTIVE, schedule=one_epoch, checkpoint=checkpoint)
 
 
 def test_batch_norm_statistics_resume_too(digits: Dataset, tmp_path: Path) -> None:

@@ -28,8 +28,7 @@ def pack(run: Path, file: Path) -> None:
         raise UserError(f"{run} is not a run folder: there is no recipe.yaml in it")
     content = {path.relative_to(run).as_posix(): path.read_bytes() for path in _files_to_pack(run)}
     sums = Sums.read(run)
-    for name in content:
-        sums.check(name, content[name])
+    sums.check_packed(content)
     if sum(map(len, content.values())) > MAX_BYTES // 2:
         raise UserError(
             f"{run} holds more than {MAX_BYTES // 2**21} MB of certificates: too much for one file"

@@ -2,6 +2,7 @@
 
 SHA256SUMS in a run folder has a line for each file that a verb left there, in the form of `sha256sum`:
 
+    # SHA-256 of the lines below: 9f86d081...b0f00a08
     e3b0c442...7852b855  certificates/we.tsv
 
 A verb that will change a file takes its line away first, and adds the new one when it ends. So a file without
@@ -9,7 +10,7 @@ a line was interrupted, or is older than the digests; a file that differs from i
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,19 @@ from shieldwall.errors import UserError
 from shieldwall.results.certificates import Certificates, split_call
 
 SUMS = "SHA256SUMS"
+SEALED = f"{SUMS} with its own"
+"""What environment.json says where SHA256SUMS has had the digest of its lines from the start."""
+_SEAL = "# SHA-256 of the lines below: "
 _HEX = frozenset("0123456789abcdef")
 
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def certificate_names(folder: Path) -> list[str]:
+    """The files in a folder of certificates that have digests."""
+    return [path.name for path in (*folder.glob("*.tsv"), *folder.glob("settings.yaml"))]
 
 
 @dataclass(frozen=True)
@@ -33,16 +42,22 @@ class Sums:
 
     home: Path
     by_name: Mapping[str, str] = field(default_factory=dict)
+    is_sealed: bool = False
+    """Whether the file has the digest of its own lines."""
 
     @classmethod
     def parse(cls, content: bytes, home: Path) -> "Sums":
         by_name = {}
-        for number, line in enumerate(content.decode("ascii", errors="replace").splitlines(), start=1):
+        text = content.decode(errors="replace")
+        seal, _, lines = text.partition("\n") if text.startswith(_SEAL) else ("", "", text)
+        if seal and seal != _SEAL + sha256(lines.encode()):
+            raise UserError(f"{home / SUMS} was changed: its first line is not the digest of the others")
+        for number, line in enumerate(lines.splitlines(), start=1 + bool(seal)):
             digest, _, name = line.partition("  ")
             if len(digest) != 64 or not _HEX.issuperset(digest) or not name or name in by_name:
                 raise UserError(f"{home / SUMS}, line {number} is damaged; restore the run from a copy")
             by_name[name] = digest
-        return cls(home, by_name)
+        return cls(home, by_name, bool(seal))
 
     @classmethod
     def read(cls, run: Path) -> "Sums":
@@ -58,15 +73,18 @@ class Sums:
                 "restore it from a copy, or delete it and make it again"
             )
 
-    def check_listed(self, folder: str, names: Iterable[str]) -> None:
-        """Raise if a folder that has lines here holds a file without one."""
-        if any(name.startswith(f"{folder}/") and name.endswith(".tsv") for name in self.by_name):
-            for name in names:
-                if f"{folder}/{name}" not in self.by_name:
-                    raise UserError(
-                        f"{self.home / folder / name} is not one of the files that certify wrote ({SUMS}); "
-                        "move it to another folder"
-                    )
+    def check_listed(self, folder: str, names: Collection[str]) -> None:
+        """Raise if a folder with certificates that have lines here lacks one, or holds one without a line."""
+        listed = {name.removeprefix(f"{folder}/") for name in self.by_name if name.startswith(f"{folder}/")}
+        if not any(name.endswith(".tsv") for name in listed):
+            return
+        if missing := sorted(listed.difference(names)):
+            raise self._missing(f"{folder}/{missing[0]}")
+        if added := sorted(set(names) - listed):
+            raise UserError(
+                f"{self.home / folder / added[0]} is not one of the files that certify wrote ({SUMS}); "
+                "move it to another folder"
+            )
 
     def check_files(self, names: Iterable[str] | None = None) -> None:
         """Raise if one of these files, by default of all, is missing or has changed."""
@@ -76,11 +94,26 @@ class Sums:
             try:
                 content = (self.home / name).read_bytes()
             except FileNotFoundError:
-                raise UserError(f"{self.home / name} is missing; {SUMS} lists it") from None
+                raise self._missing(name) from None
             self.check(name, content)
 
+    def check_packed(self, content: Mapping[str, bytes]) -> None:
+        """The same for the files of a packed run, which has no members."""
+        for name in self.by_name:
+            if name not in content and not name.startswith("members/"):
+                raise self._missing(name)
+        for name, data in content.items():
+            self.check(name, data)
+        paths = [Path(name) for name in content]
+        for folder in {path.parent for path in paths if path.suffix == ".tsv"}:
+            self.check_listed(str(folder), [path.name for path in paths if path.parent == folder])
+
+    def _missing(self, name: str) -> UserError:
+        return UserError(f"{self.home / name} is missing; {SUMS} lists it")
+
     def __str__(self) -> str:
-        return "".join(f"{digest}  {name}\n" for name, digest in sorted(self.by_name.items()))
+        lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(self.by_name.items()))
+        return f"{_SEAL}{sha256(lines.encode())}\n{lines}"
 
 
 def check_votes(

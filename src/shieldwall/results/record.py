@@ -23,7 +23,7 @@ from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archi
 from shieldwall.results.certificate_file import parse, with_current_names
 from shieldwall.results.certificate_writer import WANTED
 from shieldwall.results.certificates import Certificates
-from shieldwall.results.checks import SUMS, Sums, check_votes
+from shieldwall.results.checks import SUMS, Sums, certificate_names, check_votes
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
@@ -170,10 +170,10 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
         elif run := _run_folder(file):
             home, content, (sums, texts) = _home(file), file.read_bytes(), texts_of_run(run)
             if home not in records:
+                sums.check_listed(_name_in(run, file.parent), certificate_names(file.parent))
                 texts = {**texts, **_texts(file.parent, ["settings.yaml"], sums)}
                 records[home] = RunRecord(_recipe_name(texts, run), home, {}, texts, sums=sums)
             sums.check(_name_in(run, file), content)
-            sums.check_listed(_name_in(run, file.parent), [file.name])
             records[home].add(_stem(file), content, str(file))
         else:
             records[resolved] = RunRecord(_stem(file), _home(file), {}, is_run=False)
@@ -221,8 +221,7 @@ def _varied(records: Sequence[RunRecord]) -> dict[Path, dict[str, str]]:
 def _read_archive(path: Path, home: Path) -> RunRecord:
     content = read_archive(path)
     sums = Sums.parse(content.get(SUMS, b""), path)
-    for name in content:
-        sums.check(name, content[name])
+    sums.check_packed(content)
     texts = {
         name.removeprefix(f"{FOLDER}/"): content[name].decode(errors="replace")
         for name in (*RUN_FILES, f"{FOLDER}/settings.yaml")
@@ -232,7 +231,6 @@ def _read_archive(path: Path, home: Path) -> RunRecord:
     files = sorted((name for name in inside if name.endswith(".tsv")), key=lambda name: vote_order(name[:-4]))
     if not files:
         raise UserError(f"{path}: this packed run has no certificates")
-    sums.check_listed(FOLDER, files)
     record = RunRecord(_recipe_name(texts, path), home, {}, texts, sums=sums)
     for file in files:
         record.add(file.removesuffix(".tsv"), content[inside[file]], f"{path}, {inside[file]}")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from shieldwall.results.checks import SUMS
+from shieldwall.results.checks import SEALED
 
 
 def describe(device: torch.device) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def describe(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": device_name(device),
         "threads": torch.get_num_threads(),
-        "digests": SUMS,
+        "digests": SEALED,
     }
 
 

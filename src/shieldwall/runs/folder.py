@@ -26,7 +26,7 @@ from shieldwall.errors import LockedError, UserError
 from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference, from_file
 from shieldwall.results.archive import is_archive
-from shieldwall.results.checks import SUMS, Sums, sha256
+from shieldwall.results.checks import SUMS, Sums, certificate_names, sha256
 
 LOCK = ".lock"
 
@@ -114,9 +114,11 @@ class RunFolder:
         files: list[Path] = []
         for path in (self.path / name for name in names):
             files += [path / "settings.yaml", *path.glob("*.tsv"), *path.glob("*.safetensors"), path]
-        known = Sums.read(self.path).by_name
-        new = {self._name_of(path): path for path in files if path.is_file()}
-        self._write_sums({**{name: sha256(path.read_bytes()) for name, path in new.items()}, **known})
+        by_name = {self._name_of(path): sha256(path.read_bytes()) for path in files if path.is_file()}
+        for name, digest in Sums.read(self.path).by_name.items():
+            if (self.path / name).parent.is_dir():  # a folder that was deleted as a whole is forgotten
+                by_name[name] = digest
+        self._write_sums(by_name)
 
     def unseal(self, *names: str) -> None:
         """Take away the digests of files that will change; `folder/` names all files in it."""
@@ -130,12 +132,12 @@ class RunFolder:
 
         A folder that was deleted as a whole is made again.
         """
-        sums, files = Sums.read(self.path), sorted((self.path / folder).glob("*.tsv"))
+        sums = Sums.read(self.path)
         if not (self.path / folder).is_dir():
             return False
         listed = [name for name in sums.by_name if name.startswith(f"{folder}/")]
         sums.check_files(listed)
-        sums.check_listed(folder, [file.name for file in files])
+        sums.check_listed(folder, certificate_names(self.path / folder))
         return any(name.endswith(".tsv") for name in listed)
 
     def _write_sums(self, by_name: dict[str, str]) -> None:

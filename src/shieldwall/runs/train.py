@@ -75,6 +75,7 @@ def train_run(
                 return run
             _refuse_other_code(run, code)
             run.unseal("start.yaml", "training.jsonl")
+            run.seal("recipe.yaml")
             if start is not None:
                 run.note_start(start)
             elif isinstance(objective, DRT):
@@ -84,7 +85,7 @@ def train_run(
                 file = run.path / "environment.json"
                 environment.say_if_changed(console, "this training", file, "train", described)
             run.note_environment("train", {**described, **({"code_sha256": code} if code else {})})
-            run.seal("recipe.yaml", "start.yaml")
+            run.seal("start.yaml")
             with _curves(run, tensorboard) as write:
                 records = _logged(training, run, len(images), console, write, check_lock)
                 run.save_log(records)  # a kill between the last checkpoint and its log left it a line short

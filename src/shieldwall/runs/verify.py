@@ -17,12 +17,13 @@ import numpy as np
 from shieldwall.errors import UserError
 from shieldwall.files import check_seal
 from shieldwall.recipes import Certification
-from shieldwall.results.archive import is_archive
+from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_file import parse
 from shieldwall.results.certificate_writer import WANTED, read_settings
 from shieldwall.results.certificates import Certificates, Ints
-from shieldwall.results.checks import SUMS, Sums, check_votes, sha256
-from shieldwall.results.record import RunRecord, read_runs
+from shieldwall.results.checks import SEALED, SUMS, Sums, certificate_names, check_votes, sha256
+from shieldwall.results.record import FOLDER, RunRecord, read_runs
+from shieldwall.runs.pretrained import PACKAGED, packaged_run
 from shieldwall.smoothing.certificates import certificates_from_counts
 from shieldwall.smoothing.eas import eas_from_counts
 from shieldwall.vocabulary import member_vote
@@ -47,68 +48,108 @@ class Verification:
     """verified; interrupted: right, but there is no digest of what a stopped verb was writing; unverified:
     nothing to check against; changed: not as it was written, or not what the counts give."""
     detail: str
-    inputs: int = 0
-    votes: int = 0
+    certificates: int = 0
+    """How many were computed again from their counts."""
 
 
 def verify_run(
     path: Path | str, redraw: int = 0, *, data_dir: Path | None = None, device: str | None = None
 ) -> Verification:
-    """Check a run folder, a packed run, or a certificate file.
+    """Check a run folder, a packed run, or a certificate file; of a file in a run folder, the whole run.
 
     `redraw` random inputs of each folder of certificates are drawn again, and their counts compared.
     """
-    path = Path(path)
+    path = _whole_run(Path(path))
     try:
         verification = _verify(path)
-        if redraw:
-            notes = redraw_run(path, redraw, data_dir=data_dir, device=device)
-            verification = replace(verification, detail="; ".join([verification.detail, *notes]))
     except UserError as error:
         return Verification(str(path), CHANGED, str(error))
+    if redraw:
+        try:
+            notes = redraw_run(path, redraw, data_dir=data_dir, device=device)
+        except _OtherCountsError as error:
+            return Verification(str(path), CHANGED, str(error))
+        verification = replace(verification, detail="; ".join([verification.detail, *notes]))
     return verification
 
 
+def _whole_run(path: Path) -> Path:
+    """The run folder that a folder of certificates, or a file in it, is of; else the path."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist")
+    folder = path if path.is_dir() else path.parent
+    run = folder.resolve().parent
+    return run if (folder / "settings.yaml").is_file() and _is_run_folder(run) else path
+
+
+def _is_run_folder(path: Path) -> bool:
+    return (path / "recipe.yaml").is_file() or (path / SUMS).is_file()
+
+
 def _verify(path: Path) -> Verification:
-    is_folder = (path / "recipe.yaml").is_file()
-    if is_folder:
-        sums = Sums.read(path)
+    if path.resolve().parent == PACKAGED:
+        packaged_run(path.name)
+        return Verification(str(path), VERIFIED, "pretrained, every file as it was published")
+    if _is_run_folder(path):
+        sums, open_files = Sums.read(path), []
         sums.check_files()
-        folders = sorted(settings.parent for settings in path.glob("*/settings.yaml"))
-        records = [record for folder in folders for record in read_runs([folder])]
+        if not (path / "recipe.yaml").is_file():
+            raise UserError(f"{path / 'recipe.yaml'} is missing")
+        texts = {file.name: file.read_text(errors="replace") for file in path.glob("environment.json")}
+        _check_sums(sums, RunRecord("", path, {}, texts).environment)
+        for settings in (*path.glob("*/settings.yaml"), *path.glob("*.shards/*/settings.yaml")):
+            _check_members(path, read_settings(settings))
+        for settings in path.glob("*.shards/*/settings.yaml"):
+            check_counts_in(settings.parent)
         if (path / "checkpoint.safetensors").is_file():
             check_seal(path / "checkpoint.safetensors")
+        records = [record for settings in _settings_files(path) for record in _records_in(settings.parent)]
+        open_files = _without_digest(path, sums)
     else:
-        records = read_runs([path])
+        records, open_files = read_runs([path]), []
         sums = records[0].sums or Sums(path)
+        _check_sums(sums, records[0].environment)
     tables = [table for record in records for table in record.certificates.values()]
     for record in records:
-        if record.environment.get("certify", {}).get("digests") == SUMS and not sums.by_name:
-            raise UserError(f"{path} has lost its {SUMS}; without it nothing shows that no file has changed")
-        if all(table.counts is not None and table.selection_counts is not None for table in tables):
+        if all(table.counts is not None for table in record.certificates.values()):
             check_counts(record.certificates, record.settings, str(record.home))
         elif record.is_run:
             raise UserError(f"{record.home} has certificates without counts; certify again")
-        if is_folder:
-            _check_members(path, record.settings)
-    inputs, votes = sum(map(len, tables)), len(tables)
-    shown = ", ".join(map(_shown, records)) or "not certified yet"
     if any(table.counts is None for table in tables):
-        return Verification(str(path), UNVERIFIED, "it has no counts to check", inputs, votes)
+        return Verification(str(path), UNVERIFIED, "it has no counts to check")
+    shown = "; ".join(_shown(record, path) for record in records) or "not certified yet"
     if not sums.by_name:
-        detail = f"made without {SUMS}; {shown}, as their counts give"
-        return Verification(str(path), UNVERIFIED, detail, inputs, votes)
-    open_files = _without_digest(path, sums) if is_folder else []
+        return Verification(str(path), UNVERIFIED, f"{shown}; made without {SUMS}", sum(map(len, tables)))
+    shown = f"{shown}; {len(sums.by_name)} digest{'s' * (len(sums.by_name) > 1)}"
     if open_files:
-        detail = f"{shown}, right by their counts; no digest yet of {', '.join(open_files)}"
-        return Verification(str(path), INTERRUPTED, detail, inputs, votes)
-    return Verification(str(path), VERIFIED, f"{shown}, {len(sums.by_name)} digests", inputs, votes)
+        shown = f"{shown}, none yet of {', '.join(open_files)}"
+    return Verification(str(path), INTERRUPTED if open_files else VERIFIED, shown, sum(map(len, tables)))
 
 
-def _shown(record: RunRecord) -> str:
+def _settings_files(run: Path) -> list[Path]:
+    """One for each folder of certificates in a run, the usual one first."""
+    return sorted(run.glob("*/settings.yaml"), key=lambda file: (file.parent.name != FOLDER, file))
+
+
+def _records_in(folder: Path) -> list[RunRecord]:
+    """The certificates in a folder of a run, without files that have none yet."""
+    return read_runs([file for file in sorted(folder.glob("*.tsv")) if file.read_bytes().count(b"\n") > 1])
+
+
+def _check_sums(sums: Sums, environment: Mapping[str, Mapping[str, Any]]) -> None:
+    """The digests are there, and the digest of them, if a verb says that it wrote them."""
+    said = {facts.get("digests") for facts in environment.values()}
+    if (not sums.by_name and said & {SUMS, SEALED}) or (not sums.is_sealed and SEALED in said):
+        what = "the first line of its" if sums.by_name else "its"
+        raise UserError(f"{sums.home} has lost {what} {SUMS}, without which no change shows")
+
+
+def _shown(record: RunRecord, run: Path) -> str:
     done, wanted = max(map(len, record.certificates.values())), record.settings.get(WANTED)
     inputs = f"{done} of {wanted}" if isinstance(wanted, int) and wanted > done else f"{done}"
-    return f"{inputs} inputs, {len(record.certificates)} votes"
+    votes = len(record.certificates)
+    where = f"{record.home.name}: " if record.home.parent == run.resolve() else ""
+    return f"{where}{inputs} inputs, {votes} vote{'s' * (votes > 1)}"
 
 
 def check_counts_in(folder: Path) -> None:
@@ -119,7 +160,7 @@ def check_counts_in(folder: Path) -> None:
         settings = read_settings(folder / "settings.yaml")
         certificates = {vote: table for vote, (table, _) in parsed.items()}
         if "shard" in settings:  # its inputs begin anywhere
-            settings.pop("every")
+            settings.pop("every", None)
         check_votes(certificates, {vote: named for vote, (_, named) in parsed.items()}, settings, folder)
         check_counts(certificates, settings, str(folder))
 
@@ -160,9 +201,7 @@ def _refuse_rows(
 
 def _check_members(run: Path, settings: Mapping[str, Any]) -> None:
     """The certificates are of the members that the run holds, if it holds any."""
-    files = sorted(
-        run.glob("members/member-*.safetensors"), key=lambda file: int(file.stem[len("member-") :])
-    )
+    files = sorted(run.glob("members/member-*.safetensors"), key=lambda file: (len(file.name), file))
     digest = sha256(b"".join(file.read_bytes() for file in files))
     if files and settings.get("members_sha256", digest) != digest:
         raise UserError(f"{run / 'members'}: these are not the members that were certified")
@@ -171,23 +210,23 @@ def _check_members(run: Path, settings: Mapping[str, Any]) -> None:
 def _without_digest(run: Path, sums: Sums) -> list[str]:
     """The files of a run that have no digest, because a verb was stopped while it wrote them."""
     files = [
-        run / "recipe.yaml",
-        run / "environment.json",
-        run / "training.jsonl",
-        run / "checkpoint.safetensors",
+        *(run / name for name in (*RUN_FILES, "checkpoint.safetensors")),
+        *run.glob("*.shards/[!.]*-of-*"),
     ]
-    files += [*run.glob("members/*.safetensors"), *run.glob("*/settings.yaml"), *run.glob("*/*.tsv")]
-    files += run.glob("*.shards/*")
-    with_settings = {settings.parent for settings in run.glob("*/settings.yaml")}
-    names = [
-        file.relative_to(run).as_posix()
-        for file in files
-        if file.exists() and not (file.suffix == ".tsv" and file.parent not in with_settings)
-    ]
+    files += run.glob("members/*.safetensors")
+    for settings in _settings_files(run):
+        files += map(settings.with_name, certificate_names(settings.parent))
+    names = [file.relative_to(run).as_posix() for file in files if file.exists()]
     return [name for name in names if name not in sums.by_name]
 
 
-def redraw_run(path: Path, number: int, *, data_dir: Path | None, device: str | None) -> list[str]:
+class _OtherCountsError(UserError):
+    """What was drawn again cannot be of these members and this noise."""
+
+
+def redraw_run(
+    path: Path, number: int, *, data_dir: Path | None = None, device: str | None = None
+) -> list[str]:
     """Draw random inputs of each folder of certificates again and compare.  -> what to say of each folder
 
     On the machine and with the torch that they were made with, all counts must be equal. Elsewhere another
@@ -197,20 +236,18 @@ def redraw_run(path: Path, number: int, *, data_dir: Path | None, device: str | 
     from shieldwall.runs.folder import RunFolder
     from shieldwall.runs.trained import TrainedRun  # loads torch, which the checks above do without
 
-    if is_archive(path):
-        raise UserError(f"{path} is a packed run, which has no weights; draw again in the run folder")
-    run = RunFolder(path)
-    trained = TrainedRun.open(run, data_dir=data_dir, device=device)
-    notes = []
-    for settings_file in sorted(path.glob("*/settings.yaml")):
-        folder = settings_file.parent
-        (record,) = read_runs([folder])
-        notes.append(f"{folder.name}: {_redraw(trained, record, number)}")
-    return notes
+    trained = TrainedRun.open(RunFolder(path), data_dir=data_dir, device=device)
+    folders = [settings.parent for settings in _settings_files(path)]
+    return [
+        f"{folder.name}: {_redraw(trained, record, number)}"
+        for folder in folders
+        for record in _records_in(folder)
+    ]
 
 
 def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     from shieldwall.devices import threads
+    from shieldwall.models.registry import code_digest
     from shieldwall.runs.environment import describe
 
     settings, folder = record.settings, record.home
@@ -220,6 +257,8 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     test = trained.dataset.test
     if settings.get("data_sha256", test.digest()) != test.digest():
         raise UserError(f"{folder} was certified on other test images than the {trained.recipe.data} here")
+    if settings.get("code_sha256") != code_digest(trained.recipe.model):
+        raise UserError(f"{folder} was certified with other code of the model {trained.recipe.model}")
     rows = sorted(random.SystemRandom().sample(range(len(certified)), min(number, len(certified))))
     certification = Certification(
         n0=settings["n0"], n=settings["n"], alpha=settings["alpha"], bound=settings["bound"],
@@ -241,7 +280,9 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         for row in rows:
             index = int(certified.indices[row])
             if int(test.labels[index]) != certified.truth[row]:
-                raise UserError(f"{folder}: the true class of input {index} is {int(test.labels[index])}")
+                raise _OtherCountsError(
+                    f"{folder}: the true class of input {index} is {int(test.labels[index])}"
+                )
             (counts,) = sampler.counts([(index, trained.image(plan.noise, index))], row)
             for vote, again in plan.certificates(counts, votes).items():
                 stored = record.certificates[vote]
@@ -252,7 +293,7 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
                     continue
                 different = max(different, int(np.abs(ours - theirs).max()))
                 if alike or _p_value(ours, theirs) < _CHANCE:
-                    raise UserError(
+                    raise _OtherCountsError(
                         f"{folder}: {vote}.tsv, input {index}: drawn again, they are {theirs.tolist()}, "
                         f"not {ours.tolist()}"
                     )

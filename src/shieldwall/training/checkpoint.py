@@ -42,10 +42,13 @@ def load(
     """Put members and optimizers back to where the checkpoint was written, and return its log."""
     check_seal(path)
     tensors, metadata = load_tensors(path)
-    if metadata.get("fingerprint") != fingerprint:
+    before, now = metadata.get("fingerprint", "").split(", "), fingerprint.split(", ")
+    if before != now:
+        other = ", ".join(part for part in before if part not in now)
+        this = ", ".join(part for part in now if part not in before)
         raise UserError(
-            f"{path} belongs to another training ({metadata.get('fingerprint')}), not to this one "
-            f"({fingerprint}); choose another folder, or delete it to start again"
+            f"{path} belongs to another training ({other}; this one: {this}); choose another folder, "
+            "or delete it to start again"
         )
     for k, member in enumerate(members):
         prefix = f"member.{k}."
