@@ -37,6 +37,8 @@ from shieldwall.serve.live import NUM_COPIES, Start, encode_pixels, parse, repli
 from shieldwall.serve.service import Service
 
 MAX_VISITORS = 128
+MESSAGE_SECONDS = 0.1
+"""What passes at least between two messages of a page that are read."""
 MAX_UPLOADS = 16
 """Files held in memory at a time, each of at most `MAX_BYTES`; others wait. A client has one of them."""
 MAX_WAITING = 8
@@ -203,6 +205,7 @@ class _Routes:
                         job.stopped.set()
                 except UserError as error:
                     await job.tell(socket, {"type": "error", "message": str(error)})
+                await anyio.sleep(MESSAGE_SECONDS)
         except WebSocketDisconnect:  # while it was sent an answer
             pass
 
