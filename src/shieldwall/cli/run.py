@@ -27,8 +27,12 @@ def train_command(
     recipe: Annotated[str, typer.Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
     out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
     start: Annotated[
-        Path | None,
-        typer.Option("--from", help="Start from the members of this trained run or pretrained name."),
+        list[str] | None,
+        typer.Option(
+            "--from",
+            help="Start from the members of this trained run or pretrained name, or from a file of weights; "
+            "repeat it for members of several.",
+        ),
     ] = None,
     assignments: Set = None,
     seed: Seed = None,
@@ -40,21 +44,23 @@ def train_command(
 ) -> None:
     """Train a recipe's members into a run folder.
 
-    An interrupted run resumes at the last epoch and reaches the same losses.
+    An interrupted run resumes at its last checkpoint, one an epoch and every ten minutes, to the same losses.
     Example: `shieldwall train mnist-gaussian --set sigma=1.0 --out runs/mnist-1.0`; then, with diversity
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
     from shieldwall.runs.pretrained import resolve_run
+    from shieldwall.runs.start import sources_of
     from shieldwall.runs.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
     if seed is not None:
         resolved = replace(resolved, seed=seed)
-    if start is not None:
-        resolved = replace(resolved, init_from=str(start))
+    if start:
+        resolved = replace(resolved, init_from=",".join(start))
     if resolved.init_from is not None:
-        resolved = replace(resolved, init_from=str(resolve_run(resolved.init_from, to_write=True)))
+        found = [str(resolve_run(source, to_write=True)) for source in sources_of(resolved.init_from)]
+        resolved = replace(resolved, init_from=",".join(found))
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
         resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
