@@ -11,7 +11,7 @@ from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, consol
 from shieldwall.cli.report import report_command
 from shieldwall.errors import UserError
 
-CERTIFICATES = "certificates"
+CERTIFICATES, HELD_OUT = "certificates", "held-out"
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -146,6 +146,14 @@ def certify_command(
     limit: Annotated[int | None, typer.Option(help="Certify at most N inputs, for example 100.")] = None,
     seed: NoiseSeed = None,
     to: Annotated[str, typer.Option(help="Folder to write, inside the run folder.")] = CERTIFICATES,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out",
+            help="Certify the training images held out (holdout_every), into the folder held-out, "
+            "for `report --choose-on held-out`.",
+        ),
+    ] = False,
     votes: Annotated[
         str,
         typer.Option(
@@ -198,8 +206,10 @@ def certify_command(
     decided = tuple(numbers("--radii", radii)) if radii else None
     if decided == ():
         raise UserError(f"--radii needs at least one radius, such as 0.25,0.5; given: {radii!r}")
+    to = HELD_OUT if held_out and to == CERTIFICATES else to
     certified = certify_run(
         resolve_run(run, to_write=True), n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
+        held_out=held_out,
         votes=[name.strip() for name in votes.split(",") if name.strip()],
         radii=decided, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile, batch_size=batch_size,
