@@ -50,7 +50,7 @@ class _Cell(NamedTuple):
 
 
 def tables_of(study: Study, records: Sequence[RunRecord]) -> list[Table]:
-    """Those of the paper that the study is about, with ours beside them, and runs that none of these shows."""
+    """Those of the paper that the study is about, with ours beside them, and runs that are in none."""
     if not study.paper:
         rows = [row for rows in figures_of(study, records).values() for row in rows]
         return [accuracy_table(rows)] if rows else []
