@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from cli_tools import Shieldwall, refused, snapshot
 
+import shieldwall as sw
+from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.pretrained import resolve_run
+from shieldwall.runs.trained import held_out_part
 
 
 @pytest.fixture
@@ -107,7 +110,8 @@ def test_the_envelope_over_sigma(shieldwall: Shieldwall, run: Path) -> None:
         path.write_text(path.read_text().replace("gaussian(0.25)", "gaussian(0.5)"))
     done = shieldwall("report", run, wide, "--envelope", "--votes", "we", "--table", "t.md")
     assert done.code == 0
-    assert "best sigma: at each radius the best of sigma 0.25, 0.5" in " ".join(done.out.split())
+    said = " ".join(done.out.split())
+    assert "best sigma: at each radius the best of 2 models, sigma 0.25, 0.5; warning" in said
     assert Path("t.md").read_text().count("| smoke WE |") == 1
     refused(shieldwall("report", run, "--envelope"), "--envelope needs one method at two or more sigmas")
 
@@ -138,3 +142,36 @@ def test_a_page(shieldwall: Shieldwall, run: Path) -> None:
     assert "smoke MME" in Path("out.html").read_text()
     assert shieldwall("report", run, "--html", "out.html", "--votes", "we").code == 0
     assert "smoke MME" not in Path("out.html").read_text()
+
+
+def test_held_out_images_choose_what_the_test_images_show(shieldwall: Shieldwall, tmp_path: Path) -> None:
+    runs = [tmp_path / "a", tmp_path / "b"]
+    short = ("--set", "schedule.epochs=1", "--set", "holdout_every=4", "--set", "certification.n=100")
+    for rate, run in zip(("0.1", "0.02"), runs, strict=True):
+        done = shieldwall("train", "smoke", *short, "--set", f"schedule.lr={rate}", "--out", run)
+        assert done.code == 0, done.err
+        assert shieldwall("certify", run, "--every", "60").code == 0
+        done = shieldwall("certify", run, "--every", "30", "--held-out")
+        assert done.code == 0, done.err
+        lines = (run / "held-out" / "we.tsv").read_text().splitlines()
+        split = held_out_part(RunFolder(run).recipe, sw.load_data("digits"))
+        assert [int(line.split("\t")[1]) for line in lines[1:]] == split.labels[::30].tolist()
+    options = ("report", *runs, "--votes", "we", "--best-over", "schedule.lr", "--choose-on", "held-out")
+    said = " ".join(shieldwall(*options).out.split())
+    assert "the best of 2 models, chosen on 12 held-out inputs; no single model attains it" in said
+    assert shieldwall("verify", *runs, "--redraw", "2").code == 0
+    by_two = shieldwall("certify", runs[0], "--every", "30", "--held-out", "--to", "two", "--jobs", "2")
+    assert by_two.code == 0, by_two.err
+    counts = [
+        [line.split("\t")[:5] for line in (runs[0] / folder / "we.tsv").read_text().splitlines()]
+        for folder in ("held-out", "two")
+    ]
+    assert counts[0] == counts[1]
+    refused(shieldwall("report", *runs, "--choose-on", "held-out"), "give --envelope or --best-over too")
+
+
+def test_what_has_none_of_the_votes_is_named(shieldwall: Shieldwall, run: Path, tmp_path: Path) -> None:
+    log = tmp_path / "sigma_0.25"
+    log.write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t0:00:01\n")
+    done = shieldwall("report", run, log, "--votes", "we")
+    assert "left out, as it has none of these votes: sigma_0.25" in done.out

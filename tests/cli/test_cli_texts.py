@@ -111,10 +111,10 @@ def test_data_sets_are_listed(shieldwall: Shieldwall):
     listed = shieldwall("data", "list")
     assert listed.code == 0
     assert [line.split()[0] for line in listed.out.splitlines() if not line.startswith("  ")] == [
-        *("data", "digits", "mnist", "fashion-mnist", "cifar10", "imagenet")
+        *("data", "digits", "mnist", "fashion-mnist", "cifar10", "imagenet", "imagenet-64")
     ]
     assert "built in" in listed.out
-    assert listed.out.count("not found") == 4
+    assert listed.out.count("not found") == 5
 
 
 def test_the_demo_trains_certifies_and_reports(shieldwall: Shieldwall, monkeypatch: pytest.MonkeyPatch):

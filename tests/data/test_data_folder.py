@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from shieldwall.data import folder
 from shieldwall.data.folder import FolderSplit, centre_crop, random_crop, read_folders
+from shieldwall.distributed import ProcessGroup
 from shieldwall.errors import UserError
 from shieldwall.seeds import generator
 
@@ -40,7 +41,7 @@ def imagenet(tmp_path: Path) -> Path:
 
 
 def loaded(root: Path) -> tuple[FolderSplit, FolderSplit]:
-    train, test, classes = read_folders(root / "train", root / "val")
+    train, test, classes = read_folders(root / "train", root / "val", 224)
     assert classes == ("n01", "n02")
     return train, test
 
@@ -97,7 +98,7 @@ def test_images_come_in_the_order_asked_for(imagenet: Path):
 @pytest.mark.parametrize("size", [(400, 300), (300, 400), (100, 130), (256, 256), (257, 301)])
 def test_the_centre_crop_agrees_with_torchs_antialiased_resize(size):
     noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-    cut = torch.from_numpy(np.array(centre_crop(Image.fromarray(noise)))).permute(2, 0, 1)
+    cut = torch.from_numpy(np.array(centre_crop(Image.fromarray(noise), 224))).permute(2, 0, 1)
     x = torch.from_numpy(noise).permute(2, 0, 1)[None].float()
     scaled = tuple(256 if side == min(size) else int(256 * side / min(size)) for side in size)
     x = F.interpolate(x, (scaled[1], scaled[0]), mode="bilinear", antialias=True)
@@ -116,7 +117,7 @@ def seen_part(image: Image.Image) -> tuple[float, float, bool]:
 
 def test_random_crops_keep_to_the_usual_areas_and_shapes():
     width, height = 500, 400
-    parts = [seen_part(random_crop(gradient(width, height), key)) for key in range(300)]
+    parts = [seen_part(random_crop(gradient(width, height), key, 224)) for key in range(300)]
     areas = [w * h for w, h, _ in parts]
     ratios = [w * width / (h * height) for w, h, _ in parts]
     assert min(areas) > 0.07
@@ -131,9 +132,9 @@ def test_random_crops_keep_to_the_usual_areas_and_shapes():
 
 
 def test_a_very_long_image_is_cut_in_its_middle():
-    wide, _, _ = seen_part(random_crop(gradient(4000, 30), 1))
+    wide, _, _ = seen_part(random_crop(gradient(4000, 30), 1, 224))
     assert wide == pytest.approx(40 / 4000, abs=0.01)
-    assert random_crop(gradient(1, 900), 1).size == (224, 224)
+    assert random_crop(gradient(1, 900), 1, 224).size == (224, 224)
 
 
 def epoch(split: FolderSplit, seed: int, batch_size: int = 5) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -219,7 +220,7 @@ def test_an_unreadable_image_is_named_when_it_is_asked_for(imagenet: Path):
 def test_images_of_any_mode_become_colour(tmp_path: Path, mode: str):
     path = tmp_path / ("image.jpg" if mode == "CMYK" else "image.png")
     gradient(30, 30).convert(mode).save(path)
-    assert FolderSplit([str(path)], torch.tensor([0])).images([0]).shape == (1, 3, 224, 224)
+    assert FolderSplit([str(path)], torch.tensor([0]), 224).images([0]).shape == (1, 3, 224, 224)
 
 
 def test_empty_folders_are_named(imagenet: Path, tmp_path: Path):
@@ -229,10 +230,53 @@ def test_empty_folders_are_named(imagenet: Path, tmp_path: Path):
         loaded(imagenet)
     (tmp_path / "none").mkdir()
     with pytest.raises(UserError, match=f"^{tmp_path}/none is empty: a folder of images for each class"):
-        read_folders(tmp_path / "none", imagenet / "val")
+        read_folders(tmp_path / "none", imagenet / "val", 224)
 
 
 def test_both_splits_must_have_the_same_classes(imagenet: Path):
     (imagenet / "val" / "n03").mkdir()
     with pytest.raises(UserError, match="must hold the same class folders; n03 is in only one"):
         loaded(imagenet)
+
+
+def test_a_process_decodes_its_own_share_alone(imagenet: Path, monkeypatch: pytest.MonkeyPatch):
+    train, _ = loaded(imagenet)
+    whole = epoch(train, 1)
+    opened: list[str] = []
+    decode = folder._decode
+    monkeypatch.setattr(folder, "_decode", lambda path, crop: [opened.append(path), decode(path, crop)][1])
+    decoded = []
+    for rank in range(2):
+        world = ProcessGroup(rank, 2)
+        for (x, y), (ours, labels) in zip(
+            whole, train.batches(5, generator("cpu", 1), "cpu", world=world), strict=True
+        ):
+            rows = world.share(len(y)).rows
+            assert torch.equal(labels, y)
+            assert ours.shape == x.shape
+            assert torch.equal(ours[rows], x[rows])
+        decoded.append(len(opened))
+    assert decoded == [3 + 3 + 1, 12]
+    assert len(set(opened)) == 12
+
+
+def test_batches_before_the_first_are_not_decoded(imagenet: Path, monkeypatch: pytest.MonkeyPatch):
+    train, _ = loaded(imagenet)
+    whole = epoch(train, 1)
+    opened: list[str] = []
+    decode = folder._decode
+    monkeypatch.setattr(folder, "_decode", lambda path, crop: [opened.append(path), decode(path, crop)][1])
+    rest = list(train.batches(5, generator("cpu", 1), "cpu", first=1))
+    assert len(opened) == 7
+    assert [len(y) for _, y in rest] == [5, 2]
+    for (x, y), (expected, labels) in zip(rest, whole[1:], strict=True):
+        assert torch.equal(x, expected)
+        assert torch.equal(y, labels)
+    assert not list(train.batches(5, generator("cpu", 1), "cpu", first=3))
+
+
+def test_images_of_another_size(imagenet: Path):
+    train, test = (split for split in read_folders(imagenet / "train", imagenet / "val", 64)[:2])
+    assert next(iter(epoch(train, 1)))[0].shape == (5, 3, 64, 64)
+    x = test.images([3, 0])
+    assert (x[:, 2, 32, 32] * 255).round().int().tolist() == [130, 140]

@@ -117,6 +117,7 @@ def test_status_says_where_each_set_lies(tmp_path: Path):
         "fashion-mnist": None,
         "cifar10": None,
         "imagenet": None,
+        "imagenet-64": None,
     }
     assert all(text and "\n" not in text for _, _, text in lines)
 

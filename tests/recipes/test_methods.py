@@ -107,7 +107,7 @@ def test_numbers_of_the_literature(name: str, expected: dict[str, Any]) -> None:
         ("mnist-drt-1.0", 90, 128, 0.002, 30),
         ("cifar10-smoothadv", 150, 256, 0.1, 50),
         ("cifar10-macer", 440, 64, 0.01, 200),
-        ("cifar10-drt-cm", 150, 256, 0.01, 50),
+        ("cifar10-drt-cm", 150, 128, 0.01, 50),
         ("imagenet-gaussian", 90, 256, 0.1, 30),
         ("imagenet-drt", 90, 256, 0.005, 30),
         ("cifar10-small-gaussian", 30, 128, 0.1, 30),

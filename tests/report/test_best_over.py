@@ -4,12 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from shown import as_markdown
-from worked_log import WORKED
+from worked_log import WORKED, Lines
 
 from shieldwall.errors import UserError
-from shieldwall.results.intervals import accuracy
-from shieldwall.results.record import read_runs
+from shieldwall.results.intervals import accuracy, accuracy_interval
+from shieldwall.results.record import held_out_records, read_runs
 from shieldwall.results.rows import Row, rows_of
 
 Write = Callable[..., Path]
@@ -65,9 +66,8 @@ def test_the_best_over_weights_and_sigma_by_hand(drt: Callable[..., Path]) -> No
     (row,) = shown(*runs, over=("rho", "sigma"))
     assert (row.title, row.combines) == ("mnist-drt WE", "best rho, sigma of 3 runs")
     assert accuracy(row, [0.0, 1.5]).tolist() == [4 / 6, 1 / 6]
-    assert "best rho, sigma: at each radius the best of the runs that differ in that, selected on these" in (
-        as_markdown([row])
-    )
+    said = as_markdown([row])
+    assert "best rho, sigma: at each radius the best of 3 models, the runs that differ in that; warn" in said
     first, last = shown(*runs, over=("rho",))
     assert (len(first.by_sigma), last.is_envelope) == (2, False)
 
@@ -80,3 +80,49 @@ def test_what_differs_in_more_is_not_left_out_silently(drt: Callable[..., Path])
         shown(*runs, over=("sigma",))
     with pytest.raises(UserError, match="--best-over seed needs one method"):
         shown(*runs, over=("seed",))
+
+
+def hold_out(run: Path, lines: Lines, split: str = "held-out", every: int = 10) -> None:
+    """Certificates of other images: the same file with other radii."""
+    (run / "held-out").mkdir(exist_ok=True)
+    text = (run / "certificates" / "we.tsv").read_text().splitlines()
+    cells = [line.split("\t") for line in text]
+    for cell, (idx, label, predict, radius) in zip(cells[1:], lines, strict=True):
+        cell[:5] = [str(every * idx), str(label), str(predict), radius, str(int(label == predict))]
+    (run / "held-out" / "we.tsv").write_text("".join("\t".join(cell) + "\n" for cell in cells))
+    (run / "held-out" / "settings.yaml").write_text(yaml.safe_dump({"split": split}))
+
+
+def test_held_out_images_choose_and_test_images_are_shown(drt: Callable[..., Path]) -> None:
+    """At 0 the held-out images prefer the run that is worse on the test images, at 1.5 too."""
+    runs = first, second = drt("a", 0.5, (5.0, 0.5)), drt("b", 0.5, (5.0, 5.0))
+    hold_out(first, WORKED)
+    hold_out(second, FAR)
+    records = read_runs(runs)
+    (row,) = rows_of(records, best_over=("rho",), held_out=held_out_records(records, "held-out"))
+    ours, theirs = (accuracy(one, [0.0, 1.5]).tolist() for one in shown(*runs))
+    assert (ours, theirs) == ([2 / 6, 1 / 6], [4 / 6, 0.0])
+    # Held out, the first has 4/6 and 0, the second 2/6 and 1/6.
+    assert accuracy(row, [0.0, 1.5]).tolist() == [2 / 6, 0.0]
+    low, high = accuracy_interval(row, [0.0, 1.5])
+    alone = [accuracy_interval(one, [0.0, 1.5]) for one in shown(*runs)]
+    assert low.tolist() == [alone[0].low[0], alone[1].low[1]]
+    assert high.tolist() == [alone[0].high[0], alone[1].high[1]]
+    said = as_markdown([row], intervals=True)
+    assert "the best of 2 models, chosen on 6 held-out inputs; no single model attains it" in said
+    assert "warning" not in said
+    assert "Bonferroni" not in said
+
+
+def test_what_cannot_choose_is_refused(drt: Callable[..., Path]) -> None:
+    runs = first, second = drt("a", 0.5, (5.0, 0.5)), drt("b", 0.5, (5.0, 5.0))
+    hold_out(first, WORKED)
+    records = read_runs(runs)
+    with pytest.raises(UserError, match=r"b has no certificates in held-out: run `certify --held-out` on it"):
+        held_out_records(records, "held-out")
+    hold_out(second, WORKED, split="test")
+    with pytest.raises(UserError, match="is not of held-out images"):
+        held_out_records(records, "held-out")
+    hold_out(second, WORKED, every=20)
+    with pytest.raises(UserError, match="the held-out certificates differ in their inputs or settings"):
+        rows_of(records, best_over=("rho",), held_out=held_out_records(records, "held-out"))

@@ -103,7 +103,7 @@ def test_symbols_are_mathematics(worked: Log, fields: dict[str, object], said: s
 def test_what_is_averaged_and_best_has_symbols_too(worked: Log) -> None:
     wide = changed(worked, sigma=0.5)
     text = as_latex([Row("digits WE", "digits", ((worked,), (wide,)))], intervals=True)
-    assert r"Best $\sigma$: at each radius the best of $\sigma$ 0.25, 0.5, selected on these inputs;" in text
+    assert r"Best $\sigma$: at each radius the best of 2 models, $\sigma$ 0.25, 0.5; warning: chosen" in text
     assert "Student's $t$" in text
     structure(text)
 

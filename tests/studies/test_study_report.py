@@ -107,6 +107,17 @@ def test_each_sigma_and_the_best_of_all_by_hand(tmp_path: Path, write: Write) ->
     assert line(table, "WE (Gaussian)", 2) == ["+0.0", "+0.8", "**+2.3**", "**+5.5**"]
 
 
+def test_runs_that_the_paper_does_not_have_are_shown_too(tmp_path: Path, write: Write) -> None:
+    known = study.get("mnist-short", only="*consistency", sigmas=[1.0])
+    for run in known.runs:
+        write(run, others={0.8: 900})
+    found = tables(known, tmp_path)
+    assert list(found) == ["ours that the paper does not have"]
+    titles = {cells[0] for cells in found["ours that the paper does not have"]}
+    for method in ("consistency", "drt-consistency"):
+        assert {f"mnist-short-{method}-1.0 {vote}" for vote in ("member 1", "WE", "MME", "EAS")} <= titles
+
+
 def test_drt_is_held_against_its_own_weights_and_against_the_best(tmp_path: Path, write: Write) -> None:
     at_sigma = study.get("tab:bigtablemnist1.00", only="drt")
     first, second = (run for run in at_sigma.shown if run.values["rho"] in ((5.0, 0.5), (5.0, 5.0)))

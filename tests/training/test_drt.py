@@ -23,7 +23,7 @@ from shieldwall.training.drt import (
     mean_cosine,
     true_margin,
 )
-from shieldwall.training.objective import NoisyBatch
+from shieldwall.training.objective import NoisyBatch, Objective
 from shieldwall.training.smoothadv import SmoothAdv
 
 NOISE = sw.Gaussian(0.3)
@@ -72,7 +72,7 @@ def textbook(members, x: Tensor, y: Tensor, drt: DRT, generator: torch.Generator
     noisy, labels = x.repeat(base.num_noise, 1, 1, 1), y.repeat(base.num_noise)
     noise = base.noise.sample(noisy.shape, generator)
     noisy = noisy + noise
-    total, margins, gradients, correct = torch.zeros((), dtype=x.dtype), [], [], []
+    total, margins, gradients, correct, second = torch.zeros((), dtype=x.dtype), [], [], [], []
     for member in members:
         under_attack = isinstance(base, SmoothAdv)
         points = attacked(member, x, y, noise, base) if own and under_attack else noisy.clone()
@@ -85,11 +85,14 @@ def textbook(members, x: Tensor, y: Tensor, drt: DRT, generator: torch.Generator
         margin = p[torch.arange(len(p)), labels] - others.max(-1).values
         margins.append(margin)
         correct.append(logits.argmax(-1) == labels)
+        second.append(others.argmax(-1))
         gradients.append(torch.autograd.grad(margin.sum(), points, create_graph=True)[0])
     everyone = tuple(range(len(members)))
     norms, pair_margins, member_margins = [], [], []
     for group in combinations(everyone, 2) if drt.design == "pairwise" else [everyone]:
         valid = torch.stack([correct[i] for i in group]).all(0)
+        if drt.runner_up == "same":
+            valid &= torch.stack([second[i] == second[j] for i, j in combinations(group, 2)]).all(0)
         norms.append(sum(gradients[i] for i in group)[valid].flatten(1).norm(dim=1))
         pair_margins.append(sum(margins[i] for i in group)[valid])
     for margin, is_correct in zip(margins, correct, strict=True):
@@ -109,9 +112,9 @@ def attacked(one: nn.Module, x: Tensor, y: Tensor, noise: Tensor, base: SmoothAd
     return images.repeat(base.num_noise, 1, 1, 1) + noise
 
 
-def gradient_of(total: Tensor, members) -> Tensor:  # type: ignore[no-untyped-def]
+def gradient_of(total: Tensor, members, retain: bool = False) -> Tensor:  # type: ignore[no-untyped-def]
     parameters = [p for one in members for p in one.parameters()]
-    return torch.cat([g.flatten() for g in torch.autograd.grad(total, parameters)])
+    return torch.cat([g.flatten() for g in torch.autograd.grad(total, parameters, retain_graph=retain)])
 
 
 READINGS: list[dict[str, str]] = [
@@ -172,6 +175,62 @@ def test_around_smoothadv_loss_and_gradients_are_the_textbook_s(
     assert float((gradient_of(loss.total, copies) - theirs).norm() / theirs.norm()) > 0.1, (
         "where margins are taken must matter here"
     )
+
+
+@every_reading
+def test_equal_runners_up_are_the_textbook_s(reading: dict[str, str]) -> None:
+    members, x, y = setting(True, torch.float64)
+    anyone = DRT(sw.GaussianAugmentation(DoubleNoise(0.05)), 3.0, 0.7, **reading)
+    objective = replace(anyone, runner_up="same")
+    loss = loss_at(objective, members, x, y, torch.Generator().manual_seed(1))
+    expected = textbook(members, x, y, objective, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(loss.total, expected, rtol=1e-8, atol=1e-8)
+    ours, theirs = gradient_of(loss.total, members), gradient_of(expected, members)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-8
+    other = loss_at(anyone, members, x, y, torch.Generator().manual_seed(1)).terms["gd"]
+    assert float(other) != pytest.approx(float(loss.terms["gd"]), rel=0.01)
+
+
+@with_and_without_norm
+@every_reading
+@pytest.mark.parametrize("around", ["gaussian", "smoothadv"])
+def test_by_turns_one_member_has_n_times_the_terms_gradient(
+    norm: bool, reading: dict[str, str], around: str
+) -> None:
+    """So over N updates at the same weights the mean gradient is that of all terms."""
+    members, x, y = setting(norm, torch.float64)
+    base = around_smoothadv() if around == "smoothadv" else sw.GaussianAugmentation(DoubleNoise(0.05))
+    objective = DRT(base, 3.0, 0.7, turns=True, **reading)
+
+    def state() -> list[nn.Module]:
+        return deepcopy(members)  # the attack sees the running statistics, which every call moves
+
+    def gradients(objective: Objective) -> list[Tensor]:
+        copies = state()
+        total = loss_at(objective, copies, x, y, torch.Generator().manual_seed(1)).total
+        return [gradient_of(total, [copy], retain=True) for copy in copies]
+
+    copies = state()
+    expected = textbook(copies, x, y, objective, torch.Generator().manual_seed(1))
+    full = [gradient_of(expected, [copy], retain=True) for copy in copies]
+    plain = gradients(base)
+    for update in range(4):
+        at_turn = objective.at_update(update)
+        found = loss_at(at_turn, state(), x, y, torch.Generator().manual_seed(1))
+        torch.testing.assert_close(found.total, expected, rtol=1e-8, atol=1e-8)
+        for k, own in enumerate(gradients(at_turn)):
+            wanted = plain[k] + (3 * (full[k] - plain[k]) if k == update % 3 else 0)
+            assert float((own - wanted).norm() / wanted.norm()) < 1e-8
+
+
+def test_by_turns_only_one_member_is_differentiated_twice() -> None:
+    members, x, y = setting(False, torch.float64)
+    passes: list[str] = []
+    for member in members:
+        member[0].register_forward_hook(lambda _, __, out: passes.append(out.grad_fn.name()))
+    objective = DRT(sw.GaussianAugmentation(DoubleNoise(0.05)), 3.0, 0.7, turns=True)
+    loss_at(objective.at_update(4), members, x, y, torch.Generator())
+    assert passes == ["ConvolutionBackward0", "_ConvolutionBackward", "ConvolutionBackward0"]
 
 
 def test_as_printed_is_eq_loss1_and_eq_loss2() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall import recipes, seeds
-from shieldwall.data.splits import Dataset
+from shieldwall.data.splits import Dataset, crop_and_flip
 from shieldwall.files import load_tensors, save_tensors
 from shieldwall.models.registry import build_members
 from shieldwall.training import checkpoint as checkpoints
@@ -305,3 +305,37 @@ def smoke_losses(digits: Dataset) -> list[float]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     GOLDEN.write_text(json.dumps(smoke_losses(sw.load_data("digits"))) + "\n")
+
+
+@pytest.mark.parametrize("independent", [False, True])
+@pytest.mark.parametrize("stop", [1, 2, 3, 5, 7])
+def test_a_training_killed_in_mid_epoch_goes_on_to_the_same_losses_and_weights(
+    digits: Dataset, tmp_path: Path, stop: int, independent: bool
+) -> None:
+    """Three batches an epoch; independent members go through them one after the other."""
+    split = sw.Split.from_tensors(
+        digits.train.images(range(130)), digits.train.labels[:130], augment=crop_and_flip
+    )
+    schedule = sw.Schedule(epochs=3, batch_size=50, lr=0.05)
+
+    def training(members: list[nn.Module], name: str, stop: int = 1000) -> list[Record]:
+        seen: list[int] = []
+
+        def on_batch(images: int) -> None:
+            seen.append(images)
+            if len(seen) == stop:
+                raise KeyboardInterrupt
+
+        return sw.train(
+            members, split, OBJECTIVE, schedule=schedule, independent=independent, on_batch=on_batch,
+            checkpoint=tmp_path / name, checkpoint_minutes=0.0,
+        )  # fmt: skip
+
+    whole, members = fresh(), fresh()
+    expected = training(whole, "whole")
+    with pytest.raises(KeyboardInterrupt):
+        training(members, "killed", stop)
+    members = fresh()
+    found = training(members, "killed")
+    assert [{**record, "seconds": 0} for record in found] == [{**record, "seconds": 0} for record in expected]
+    assert all(x.equal(y) for x, y in zip(weights(members), weights(whole), strict=True))

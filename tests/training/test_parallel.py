@@ -28,6 +28,7 @@ from shieldwall.data.splits import TensorSplit
 from shieldwall.distributed import TORCHRUN, ProcessGroup
 from shieldwall.files import load_tensors
 from shieldwall.models.registry import build_members
+from shieldwall.training import loop
 from shieldwall.training.loop import Record, train
 from shieldwall.training.objective import Loss, NoisyBatch, Objective
 from shieldwall.training.registry import build_objective
@@ -101,6 +102,21 @@ def normed(world: ProcessGroup, checkpoint: Path, kept: Path | None = None) -> t
     return records, state(members)
 
 
+def halfway(world: ProcessGroup, checkpoint: Path, kept: Path | None = None) -> tuple[list[Record], Tensor]:
+    """`kept` is a copy of the checkpoint after the second of the three updates of the second epoch."""
+    members = with_batch_norm(world.rank)
+
+    def keep(seen: int) -> None:
+        if kept is not None and seen == 130 + 2 * 63:
+            shutil.copy(checkpoint, kept)
+
+    records = train(
+        members, first_images(130), build_objective(ROWS["gaussian"], NOISE), schedule=SCHEDULE,
+        checkpoint=checkpoint if world.is_main else None, checkpoint_minutes=0.0, on_batch=keep, world=world,
+    )  # fmt: skip
+    return records, state(members)
+
+
 class Broken(Objective):
     """Fails in one process only."""
 
@@ -136,6 +152,9 @@ def work(folder: Path) -> None:
         found["tiny"] = trained("drt", 5, TINY, world)
         found["whole"] = normed(world, folder / "whole", folder / "kept")
         found["resumed"] = normed(world, folder / "kept")
+        loop.ASK_EVERY = 1
+        found["mid whole"] = halfway(world, folder / "mid", folder / "mid kept")
+        found["mid resumed"] = halfway(world, folder / "mid kept")
         try:
             train(with_batch_norm(0), first_images(9), Diverging(), schedule=SCHEDULE, world=world)
         except sw.UserError as error:
@@ -241,6 +260,16 @@ def test_resuming_with_batch_norm_gives_the_same_losses(found: list[dict[str, An
         assert [record["loss"] for record in whole] == [record["loss"] for record in resumed]
         assert weights.equal(resumed_weights)
     assert found[0]["whole"][1].equal(found[1]["whole"][1])
+
+
+def test_resuming_in_mid_epoch_gives_the_same_losses(found: list[dict[str, Any]]) -> None:
+    """Up to the order in which the log's sums are added up."""
+    for one in found:
+        (whole, weights), (resumed, resumed_weights) = one["mid whole"], one["mid resumed"]
+        assert weights.equal(resumed_weights)
+        for record, again in zip(whole, resumed, strict=True):
+            assert again["loss"] == pytest.approx(record["loss"], rel=1e-13)
+    assert found[0]["mid whole"][1].equal(found[1]["mid whole"][1])
 
 
 def test_all_processes_stop_at_what_one_finds_infinite(found: list[dict[str, Any]]) -> None:

@@ -45,6 +45,13 @@ def report_command(
             help="Show one row for the runs that differ in these keys, such as rho,sigma: the best."
         ),
     ] = "",
+    choose_on: Annotated[
+        str,
+        typer.Option(
+            help="Choose these best runs by other certificates: held-out, from `certify --held-out`; "
+            "the numbers shown stay those of the test inputs."
+        ),
+    ] = "",
     table: Annotated[
         list[Path] | None, typer.Option(help="Write the table (.tex, .md or .csv); repeat it for more files.")
     ] = None,
@@ -59,12 +66,12 @@ def report_command(
 
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
-    from shieldwall.errors import require
+    from shieldwall.errors import UserError, require
     from shieldwall.files import write_output
     from shieldwall.report.formats import check_table_path, table_text, to_terminal
     from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
     from shieldwall.report.tables import accuracy_table
-    from shieldwall.results.record import read_runs
+    from shieldwall.results.record import held_out_records, read_runs
     from shieldwall.results.rows import rows_of
 
     if plot or html:
@@ -77,7 +84,13 @@ def report_command(
     chosen_votes = [name.strip() for name in votes.split(",") if name.strip()]
     records = read_runs(_certified(path) for path in runs)
     over = tuple(key.strip() for key in best_over.split(",") if key.strip()) or ("sigma",) * envelope
-    rows = rows_of(records, chosen_votes, best_over=over)
+    if choose_on and not over:
+        raise UserError("--choose-on says what chooses the best: give --envelope or --best-over too")
+    held_out = held_out_records(records, choose_on) if choose_on else ()
+    rows = rows_of(records, chosen_votes, best_over=over, held_out=held_out)
+    for record in records:
+        if chosen_votes and not set(chosen_votes) & record.certificates.keys():
+            console.print(f"left out, as it has none of these votes: {record.name}", soft_wrap=True)
     console.print(to_terminal(accuracy_table(rows, chosen_radii, intervals=intervals)), crop=False)
     for path in table or ():
         write_output(path, table_text(rows, path, chosen_radii, intervals=intervals).encode())

@@ -11,7 +11,7 @@ from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, consol
 from shieldwall.cli.report import report_command
 from shieldwall.errors import UserError
 
-CERTIFICATES = "certificates"
+CERTIFICATES, HELD_OUT = "certificates", "held-out"
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -27,8 +27,12 @@ def train_command(
     recipe: Annotated[str, typer.Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
     out: Annotated[Path | None, typer.Option(help="The run folder; by default runs/RECIPE.")] = None,
     start: Annotated[
-        Path | None,
-        typer.Option("--from", help="Start from the members of this trained run or pretrained name."),
+        list[str] | None,
+        typer.Option(
+            "--from",
+            help="Start from the members of this trained run or pretrained name, or from a file of weights; "
+            "repeat it for members of several.",
+        ),
     ] = None,
     assignments: Set = None,
     seed: Seed = None,
@@ -40,21 +44,23 @@ def train_command(
 ) -> None:
     """Train a recipe's members into a run folder.
 
-    An interrupted run resumes at the last epoch and reaches the same losses.
+    An interrupted run resumes at its last checkpoint, one an epoch and every ten minutes, to the same losses.
     Example: `shieldwall train mnist-gaussian --set sigma=1.0 --out runs/mnist-1.0`; then, with diversity
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
     from shieldwall.runs.pretrained import resolve_run
+    from shieldwall.runs.start import sources_of
     from shieldwall.runs.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
     if seed is not None:
         resolved = replace(resolved, seed=seed)
-    if start is not None:
-        resolved = replace(resolved, init_from=str(start))
+    if start:
+        resolved = replace(resolved, init_from=",".join(start))
     if resolved.init_from is not None:
-        resolved = replace(resolved, init_from=str(resolve_run(resolved.init_from, to_write=True)))
+        found = [str(resolve_run(source, to_write=True)) for source in sources_of(resolved.init_from)]
+        resolved = replace(resolved, init_from=",".join(found))
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
         resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
@@ -140,6 +146,14 @@ def certify_command(
     limit: Annotated[int | None, typer.Option(help="Certify at most N inputs, for example 100.")] = None,
     seed: NoiseSeed = None,
     to: Annotated[str, typer.Option(help="Folder to write, inside the run folder.")] = CERTIFICATES,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out",
+            help="Certify the training images held out (holdout_every), into the folder held-out, "
+            "for `report --choose-on held-out`.",
+        ),
+    ] = False,
     votes: Annotated[
         str,
         typer.Option(
@@ -192,8 +206,10 @@ def certify_command(
     decided = tuple(numbers("--radii", radii)) if radii else None
     if decided == ():
         raise UserError(f"--radii needs at least one radius, such as 0.25,0.5; given: {radii!r}")
+    to = HELD_OUT if held_out and to == CERTIFICATES else to
     certified = certify_run(
         resolve_run(run, to_write=True), n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,
+        held_out=held_out,
         votes=[name.strip() for name in votes.split(",") if name.strip()],
         radii=decided, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile, batch_size=batch_size,

@@ -59,6 +59,10 @@ _GARMENTS = (
 )
 _THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+_IMAGENET = (
+    "ImageNet must be obtained from its owners; lay it out as imagenet/train/<class>/*.JPEG and "
+    "imagenet/val/<class>/*.JPEG in a data folder, and give that folder or name it in $SHIELDWALL_DATA"
+)
 _CIFAR_SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
 
 
@@ -105,19 +109,21 @@ KNOWN = {
         {"cifar-10-binary.tar.gz": (170_052_171, _CIFAR_SHA256)},
         "run `shieldwall data fetch cifar10` (the binary version; the python version is not read)",
     ),
-    "imagenet": _Known(
-        "class folders of colour images, cut to 224 x 224 pixels",
-        DatasetSpec((3, 224, 224), tuple(map(str, range(1000)))),
-        ("imagenet",),
-        ("train", "val"),
-        advice="ImageNet must be obtained from its owners; lay it out as imagenet/train/<class>/*.JPEG and "
-        "imagenet/val/<class>/*.JPEG in a data folder, and give that folder or name it in $SHIELDWALL_DATA",
-    ),
+    **{
+        name: _Known(
+            f"class folders of colour images, cut to {side} x {side} pixels",
+            DatasetSpec((3, side, side), tuple(map(str, range(1000)))),
+            ("imagenet",),
+            ("train", "val"),
+            advice=_IMAGENET,
+        )
+        for name, side in (("imagenet", 224), ("imagenet-64", 64))
+    },
 }
 NAMES = tuple(KNOWN)
 _PUBLISHED_SIZES = {
     "digits": (1_437, 360), "mnist": (60_000, 10_000), "fashion-mnist": (60_000, 10_000),
-    "cifar10": (50_000, 10_000), "imagenet": (1_281_167, 50_000),
+    "cifar10": (50_000, 10_000), "imagenet": (1_281_167, 50_000), "imagenet-64": (1_281_167, 50_000),
 }  # fmt: skip
 
 
@@ -137,7 +143,7 @@ def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int
         paths = []
     if not paths:
         return _PUBLISHED_SIZES[name]
-    if name == "imagenet":
+    if name.startswith("imagenet"):
         train, test = (sum(1 for _ in path.glob("*/*")) for path in paths)
         return train, test
     if name == "cifar10":
@@ -164,8 +170,8 @@ def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
     shape, classes = dataset_spec(name)
     location = Location(Path(name), {}) if name == "digits" else locate(name, data_dir)
     paths = list(location.members.values())
-    if name == "imagenet":
-        train_split, test_split, classes = read_folders(*paths)
+    if name.startswith("imagenet"):
+        train_split, test_split, classes = read_folders(paths[0], paths[1], shape[-1])
         return Dataset(name, train_split, test_split, classes, shape)
     if name == "digits":
         train, test = files.read_digits()

@@ -1,10 +1,15 @@
-"""Images in class folders, in ImageNet's layout, decoded when they are needed."""
+"""Images in class folders, in ImageNet's layout, decoded when they are needed.
+
+Decoding and resizing leave other threads running, so a thread for each core decodes. Of several processes
+each decodes its own share of a batch. In memory are two batches, and the paths.
+"""
 
 import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -14,15 +19,16 @@ import torch
 from torch import Generator, Tensor
 
 from shieldwall.data.splits import Batches, Device, Rows, Split, to_float
+from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.errors import UserError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _EXTENSIONS = (".jpeg", ".jpg", ".png")
-_THREADS = 8
-SIDE = 224
-_SHORTER = 256
+_THREADS = max(2, os.cpu_count() or 1)
+_MARGIN = 256 / 224
+"""The shorter side of a test image by that of its centre, which is seen."""
 _AREA = (0.08, 1.0)
 _RATIO = (3 / 4, 4 / 3)
 _ATTEMPTS = 10
@@ -31,24 +37,27 @@ Box = tuple[int, int, int, int]
 
 
 class FolderSplit(Split):
-    """A split of image files; decoded in a few threads, one batch ahead of the caller."""
+    """A split of image files, cut to squares; decoded one batch ahead of the caller."""
 
-    def __init__(self, paths: Sequence[str], labels: Tensor, augmented: bool = False) -> None:
+    def __init__(
+        self, paths: Sequence[str], labels: Tensor, side: int = 224, augmented: bool = False
+    ) -> None:
         self.paths = paths
         self.labels = labels
+        self.side = side
         self.augmented = augmented
 
     def images(self, indices: Rows) -> Tensor:
         rows = torch.as_tensor(indices, dtype=torch.int64).tolist()
         with ThreadPoolExecutor(_THREADS) as pool:
-            return _collate(pool.map(self._centre, rows), self.device)
+            return self._collate(pool.map(self._centre, rows), self.device)
 
     def subset(self, rows: Sequence[int]) -> "FolderSplit":
         chosen = torch.as_tensor(rows, dtype=torch.int64, device=self.device)
-        return FolderSplit([self.paths[row] for row in rows], self.labels[chosen], self.augmented)
+        return FolderSplit([self.paths[row] for row in rows], self.labels[chosen], self.side, self.augmented)
 
     def to(self, device: Device) -> "FolderSplit":
-        return FolderSplit(self.paths, self.labels.to(device), self.augmented)
+        return FolderSplit(self.paths, self.labels.to(device), self.side, self.augmented)
 
     def digest(self) -> str:
         """SHA-256 of labels and of each file's class folder, name and size; no file is read."""
@@ -58,46 +67,61 @@ class FolderSplit(Split):
             sha.update(f"{label} {file.parent.name}/{file.name} {file.stat().st_size}\n".encode())
         return sha.hexdigest()
 
-    def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
+    def batches(
+        self,
+        batch_size: int,
+        generator: Generator,
+        device: Device,
+        first: int = 0,
+        world: ProcessGroup = SINGLE,
+    ) -> Batches:
         order = torch.randperm(len(self), generator=generator)
         # A key for each image, drawn ahead: no crop depends on which thread comes first.
         keys = torch.randint(1 << 62, (len(self),), generator=generator)
         pool = ThreadPoolExecutor(_THREADS)
 
-        def started() -> Iterator[tuple[Tensor, Iterator[Tensor]]]:
-            for rows, chosen in zip(
-                torch.split(order, batch_size), torch.split(keys, batch_size), strict=True
-            ):
+        def started() -> Iterator[tuple[Tensor, slice, Iterator[Tensor]]]:
+            batches = zip(torch.split(order, batch_size), torch.split(keys, batch_size), strict=True)
+            for rows, chosen in islice(batches, first, None):
+                own = world.share(len(rows)).rows
                 if self.augmented:
-                    yield rows, pool.map(self._random, rows.tolist(), chosen.tolist())
+                    yield rows, own, pool.map(self._random, rows[own].tolist(), chosen[own].tolist())
                 else:
-                    yield rows, pool.map(self._centre, rows.tolist())
+                    yield rows, own, pool.map(self._centre, rows[own].tolist())
 
         try:
             coming = started()
             current = next(coming, None)
             while current is not None:
                 following = next(coming, None)
-                rows, decoded = current
-                yield _collate(decoded, device), self.labels[rows.to(self.device)].to(device)
+                rows, own, decoded = current
+                x = self._collate(decoded, device)
+                if len(x) < len(rows):  # nobody looks at the other processes' rows
+                    x, share = x.new_zeros((len(rows), *x.shape[1:])), x
+                    x[own] = share
+                yield x, self.labels[rows.to(self.device)].to(device)
                 current = following
         finally:
             pool.shutdown(cancel_futures=True)
 
     def _centre(self, row: int) -> Tensor:
-        return _decode(self.paths[row], centre_crop)
+        return _decode(self.paths[row], lambda image: centre_crop(image, self.side))
 
     def _random(self, row: int, key: int) -> Tensor:
-        return _decode(self.paths[row], lambda image: random_crop(image, key))
+        return _decode(self.paths[row], lambda image: random_crop(image, key, self.side))
+
+    def _collate(self, decoded: Iterable[Tensor], device: Device) -> Tensor:
+        none = torch.empty((0, 3, self.side, self.side), dtype=torch.uint8)
+        return to_float(torch.cat([none, *decoded]).to(device))
 
 
-def read_folders(train: Path, test: Path) -> tuple[FolderSplit, FolderSplit, tuple[str, ...]]:
+def read_folders(train: Path, test: Path, side: int) -> tuple[FolderSplit, FolderSplit, tuple[str, ...]]:
     """Both splits and the class names, which are the sorted folder names; no image is opened."""
     classes = _class_names(train)
     odd = sorted(set(classes) ^ set(_class_names(test)))
     if odd:
         raise UserError(f"{train} and {test} must hold the same class folders; {odd[0]} is in only one")
-    return _split(train, classes, augmented=True), _split(test, classes), classes
+    return _split(train, classes, side, augmented=True), _split(test, classes, side), classes
 
 
 def _class_names(folder: Path) -> tuple[str, ...]:
@@ -107,7 +131,7 @@ def _class_names(folder: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _split(folder: Path, classes: Sequence[str], augmented: bool = False) -> FolderSplit:
+def _split(folder: Path, classes: Sequence[str], side: int, augmented: bool = False) -> FolderSplit:
     paths: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
@@ -117,7 +141,7 @@ def _split(folder: Path, classes: Sequence[str], augmented: bool = False) -> Fol
             raise UserError(f"{folder / name} is empty: images ({' '.join(_EXTENSIONS)}) were expected in it")
         paths += images
         labels += [label] * len(images)
-    return FolderSplit(paths, torch.tensor(labels), augmented)
+    return FolderSplit(paths, torch.tensor(labels), side, augmented)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -140,28 +164,23 @@ def _decode(path: str, crop: "Callable[[Image], Image]") -> Tensor:
     return torch.from_numpy(np.array(cropped)).permute(2, 0, 1)[None]
 
 
-def _collate(decoded: Iterable[Tensor], device: Device) -> Tensor:
-    none = torch.empty((0, 3, SIDE, SIDE), dtype=torch.uint8)
-    return to_float(torch.cat([none, *decoded]).to(device))
-
-
-def centre_crop(image: "Image") -> "Image":
-    """The centre of the image once its shorter side is 256 pixels."""
+def centre_crop(image: "Image", side: int) -> "Image":
+    """The centre of the image once its shorter side is 8/7 of that of the square: 256 pixels of 224."""
     from PIL.Image import Resampling
 
-    shorter = min(image.size)
-    width, height = (_SHORTER * side // shorter for side in image.size)
-    left, top = round((width - SIDE) / 2), round((height - SIDE) / 2)
+    shorter, wanted = min(image.size), round(side * _MARGIN)
+    width, height = (wanted * length // shorter for length in image.size)
+    left, top = round((width - side) / 2), round((height - side) / 2)
     resized = image.resize((width, height), Resampling.BILINEAR)
-    return resized.crop((left, top, left + SIDE, top + SIDE))
+    return resized.crop((left, top, left + side, top + side))
 
 
-def random_crop(image: "Image", key: int) -> "Image":
+def random_crop(image: "Image", key: int, side: int) -> "Image":
     """A part of random area and shape, stretched to the square and, half the time, mirrored."""
     from PIL.Image import Resampling, Transpose
 
     random = Random(key)
-    part = image.crop(_random_box(*image.size, random)).resize((SIDE, SIDE), Resampling.BILINEAR)
+    part = image.crop(_random_box(*image.size, random)).resize((side, side), Resampling.BILINEAR)
     return part.transpose(Transpose.FLIP_LEFT_RIGHT) if random.random() < 0.5 else part
 
 

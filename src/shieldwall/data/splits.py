@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.errors import UserError
 
 Device = torch.device | str
@@ -58,9 +59,18 @@ class Split(ABC):
         """These images alone, in this order."""
 
     @abstractmethod
-    def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
+    def batches(
+        self,
+        batch_size: int,
+        generator: Generator,
+        device: Device,
+        first: int = 0,
+        world: ProcessGroup = SINGLE,
+    ) -> Batches:
         """One shuffled epoch of (x, y) on `device`, augmented where the split is, drawn from a CPU
-        generator; the last batch may be smaller."""
+        generator; the last batch may be smaller. The batches before the first one are left out, with the
+        same draws. Of x only this process's share has to be right.
+        """
 
     def digest(self) -> str:
         """SHA-256 of the images' shape, the labels and every pixel, in the split's order.
@@ -93,13 +103,21 @@ class TensorSplit(Split):
         indices = torch.as_tensor(rows, dtype=torch.int64, device=self.device)
         return TensorSplit(self.pixels[indices], self.labels[indices], self.augment)
 
-    def batches(self, batch_size: int, generator: Generator, device: Device) -> Batches:
+    def batches(
+        self,
+        batch_size: int,
+        generator: Generator,
+        device: Device,
+        first: int = 0,
+        world: ProcessGroup = SINGLE,
+    ) -> Batches:
         order = torch.randperm(len(self), generator=generator).to(self.device)
-        for rows in torch.split(order, batch_size):
+        for number, rows in enumerate(torch.split(order, batch_size)):
             x = to_float(self.pixels[rows].to(device))
             if self.augment is not None:
                 x = self.augment(x, generator)
-            yield x, self.labels[rows].to(device)
+            if number >= first:
+                yield x, self.labels[rows].to(device)
 
     def digest(self) -> str:
         return _digest(tuple(self.pixels.shape), self.labels, self.pixels.dtype, [self.pixels])

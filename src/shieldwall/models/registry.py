@@ -1,6 +1,7 @@
 """Members by name, each with its normalisation inside, or from a user's own function.
 
-A model is a function `(num_classes) -> nn.Module` whose module maps images in [0, 1] to logits.
+A model is a function `(num_classes) -> nn.Module` whose module maps images in [0, 1] to logits. Several
+names, separated by commas, are those of the members one by one.
 """
 
 import hashlib
@@ -48,13 +49,22 @@ def factory(name: str) -> ModelFactory:
     return function
 
 
-def code_digest(name: str) -> str | None:
-    """The SHA-256 of the file with a user's function; None for the networks of this package."""
-    if ":" not in name:
-        return None
-    factory(name)
-    file = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else None
+def code_digest(names: str) -> str | None:
+    """The SHA-256 of the files with a user's functions; None for the networks of this package."""
+    code = b""
+    for name in filter(lambda name: ":" in name, names.split(",")):
+        factory(name)
+        file = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
+        code += Path(file).read_bytes() if file and Path(file).is_file() else b""
+    return hashlib.sha256(code).hexdigest() if code else None
+
+
+def models_of(names: str, count: int) -> list[str]:
+    """The model of each of `count` members."""
+    each = names.split(",")
+    if len(each) not in (1, count):
+        raise UserError(f"model takes one name, or one for each member: {count}; given: {len(each)}, {names}")
+    return each * count if len(each) == 1 else each
 
 
 def _one_line(error: Exception) -> str:
@@ -62,12 +72,12 @@ def _one_line(error: Exception) -> str:
 
 
 def build_members(
-    name: str, count: int, num_classes: int, shape: tuple[int, int, int], seed: int
+    names: str, count: int, num_classes: int, shape: tuple[int, int, int], seed: int
 ) -> list[nn.Module]:
     """`count` freshly initialised members, each from a seed of its own, checked against the data's shape."""
-    make = factory(name)
     members = []
-    for k in range(count):
+    for k, name in enumerate(models_of(names, count)):
+        make = factory(name)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.derive(seed, "member", k))
             try:

@@ -134,6 +134,7 @@ class Recipe:
     summary: str
     data: str
     model: str
+    """One for all members, or one for each, separated by commas."""
     sigma: float
     """The noise's standard deviation."""
     noise: str = "gaussian"
@@ -143,7 +144,8 @@ class Recipe:
     independent: bool = False
     """Train each member with its own order of images and its own noise, instead of shared batches."""
     init_from: str | None = None
-    """The run folder whose trained members to start from; None for random weights."""
+    """The run folder whose trained members to start from, or several, or files of weights, separated by
+    commas; None for random weights."""
     holdout_every: int = 0
     """Hold out every N-th training image, for tuning the vote's weights; 0 for none."""
     schedule: Schedule = field(default_factory=Schedule)

@@ -222,8 +222,15 @@ def _about_envelopes(rows: Sequence[Row]) -> str:
     same = all(sigmas_of([row]) == sigmas for row in rows)
     which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}" if same else "the sigmas that were run"
     which = which if over == "sigma" else "the runs that differ in that"
-    what = f"best {over}: at each radius the best of {which}, selected on these inputs"
-    return f"{what}; no single classifier attains it"
+    numbers = sorted({len(row.by_sigma) for row in rows})
+    models = f"{numbers[0]}{f' to {numbers[-1]}' * (len(numbers) > 1)} models"
+    if held := {len(row.held_out[0][0].certificates) for row in rows if row.held_out}:
+        chosen = f"chosen on {', '.join(map(str, sorted(held)))} held-out inputs"
+        return f"best {over}: at each radius the best of {models}, {chosen}; no single model attains it"
+    return (
+        f"best {over}: at each radius the best of {models}, {which}; warning: chosen on the inputs shown, so "
+        "the numbers are too high for new inputs, and no single model attains them"
+    )
 
 
 def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
@@ -232,7 +239,7 @@ def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
     if averaged:
         where = "" if len(averaged) == len(rows) else ", where averaged,"
         over += f" and{where} over {_seeds(averaged)} (Student's t; the squares of both widths add up)"
-    overs = {row.over for row in rows if row.is_envelope}
+    overs = {row.over for row in rows if row.is_envelope and not row.held_out}
     at_once = f", for all {'sigmas' if overs == {'sigma'} else 'runs'} at once (Bonferroni)" if overs else ""
     return f"in brackets: the 95% interval {over}{at_once}"
 

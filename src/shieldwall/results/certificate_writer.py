@@ -18,6 +18,9 @@ from shieldwall.results.certificates import Certificates, Ints
 UNSAID = {"data_sha256", "code_sha256", "batch_size", "threads"}
 """Settings that older folders do not have; they are compared only where they exist."""
 
+SPLIT, HELD_OUT = "split", "held-out"
+"""The setting that says which images were certified, where these are training images that no member saw."""
+
 WANTED = "inputs"
 """The setting that says how many inputs are wanted; a folder's next certification may want more or fewer."""
 

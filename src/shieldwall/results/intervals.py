@@ -31,9 +31,9 @@ it is never narrower than either part, and errs to the wide side: what inputs an
 counted in both parts, and Student's t is long for few seeds. In simulations it covers 95% and more, but less
 where the accuracies of seeds lie tens of points apart and are skewed: there Student's t itself is too short.
 
-Of K sigmas each has an interval at the level 1 - 0.05 / K, so that all hold at once with probability 95%:
-then the max over s of A_s(r) lies between the largest of their lower ends and the largest of their upper
-ends.
+Where held-out inputs choose sigma, A(r) is that of the chosen one, and so is its interval. Else, of K sigmas
+each has an interval at the level 1 - 0.05 / K, so that all hold at once with probability 95%: then the max
+over s of A_s(r) lies between the largest of their lower ends and the largest of their upper ends.
 """
 
 from collections.abc import Sequence
@@ -46,6 +46,7 @@ from numpy.typing import ArrayLike
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 from shieldwall.results.certificates import Floats
 from shieldwall.results.metrics import abstention_rate, average_certified_radius, certified_accuracy
+from shieldwall.results.record import Log
 from shieldwall.results.rows import Row, by_number
 
 LEVEL = 0.95
@@ -58,15 +59,19 @@ class Interval(NamedTuple):
 
 def accuracy(row: Row, radii: Sequence[float] | Floats) -> Floats:
     """A(r) at each radius."""
-    means = [of_seeds.mean(axis=0) for of_seeds in _by_sigma(row, radii)]
-    return np.asarray(np.max(means, axis=0), dtype=np.float64)
+    means = np.array([of_seeds.mean(axis=0) for of_seeds in _by_sigma(row.by_sigma, radii)])
+    return _of_best(row, radii, means)
 
 
 def accuracy_interval(row: Row, radii: Sequence[float] | Floats) -> Interval:
     """Where A(r) lies at 95%, at each radius by itself."""
-    level = 1 - (1 - LEVEL) / len(row.by_sigma)
+    # Where others choose, that does not depend on these inputs.
+    level = LEVEL if row.held_out else 1 - (1 - LEVEL) / len(row.by_sigma)
     inputs = row.num_inputs
-    intervals = [of_runs(np.rint(shares * inputs), inputs, level) for shares in _by_sigma(row, radii)]
+    shares = _by_sigma(row.by_sigma, radii)
+    intervals = np.array([of_runs(np.rint(of_seeds * inputs), inputs, level) for of_seeds in shares])
+    if row.held_out:
+        return Interval(*(_of_best(row, radii, ends).clip(0, 1) for ends in intervals.swapaxes(0, 1)))
     return Interval(*np.max(intervals, axis=0).clip(0, 1))
 
 
@@ -74,9 +79,8 @@ def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | No
     """The standard deviation over seeds at each radius, of the sigma best there; None for one seed."""
     if row.seeds < 2:
         return None
-    by_sigma = _by_sigma(row, radii)
-    best = np.argmax([values.mean(axis=0) for values in by_sigma], axis=0)
-    return np.asarray(np.choose(best, [deviation(values) for values in by_sigma]), dtype=np.float64)
+    by_sigma = _by_sigma(row.by_sigma, radii)
+    return _of_best(row, radii, np.array([deviation(values) for values in by_sigma]))
 
 
 @dataclass(frozen=True)
@@ -116,9 +120,16 @@ def steps(row: Row) -> Floats:
     return np.unique(np.concatenate([[0.0], *(run.radii[run.correct] for run in row.certificates)]))
 
 
-def _by_sigma(row: Row, radii: Sequence[float] | Floats) -> list[Floats]:
+def _by_sigma(by_sigma: Sequence[Sequence[Log]], radii: Sequence[float] | Floats) -> list[Floats]:
     """For each sigma the certified accuracy by seed and radius."""
-    return [np.array([certified_accuracy(log.certificates, radii) for log in logs]) for logs in row.by_sigma]
+    return [np.array([certified_accuracy(log.certificates, radii) for log in logs]) for logs in by_sigma]
+
+
+def _of_best(row: Row, radii: Sequence[float] | Floats, values: Floats) -> Floats:
+    """Of values by sigma and radius, those of the best sigma at each radius."""
+    shares = _by_sigma(row.held_out or row.by_sigma, radii)
+    best = np.argmax([of_seeds.mean(axis=0) for of_seeds in shares], axis=0)
+    return np.asarray(np.take_along_axis(values, best[None], 0)[0], dtype=np.float64)
 
 
 def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:

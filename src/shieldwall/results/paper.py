@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 from shieldwall.vocabulary import is_member
 
+from shieldwall.vocabulary import SIGMAS
+
 if TYPE_CHECKING:
     from shieldwall.recipes import Recipe
 
@@ -98,8 +100,13 @@ def weights_of_drt(recipe: "Recipe") -> tuple[float, float]:
     return rho_gd, rho_cm
 
 
+def sigmas_of(recipe: "Recipe") -> set[float]:
+    """Those that the paper has for the recipe's data set."""
+    return {0.5, 1.0} if recipe.data == "imagenet" else set(SIGMAS)
+
+
 def envelope_counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
-    """The paper's row for a vote of runs like this one at all of SIGMAS: at each radius the best of them."""
+    """The paper's row for a vote of runs like this one at all of its sigmas: at each radius the best."""
     wanted = _description(recipe, vote)
     if wanted is None:
         return None

@@ -21,7 +21,7 @@ from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, distinctions, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
 from shieldwall.results.certificate_file import parse, with_current_names
-from shieldwall.results.certificate_writer import WANTED
+from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED
 from shieldwall.results.certificates import Certificates
 from shieldwall.results.checks import SUMS, Sums, certificate_names, check_votes
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
@@ -179,6 +179,19 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
             records[resolved] = RunRecord(_stem(file), _home(file), {}, is_run=False)
             records[resolved].add(_stem(file), file.read_bytes(), str(file))
     return _told_apart(list(records.values()))
+
+
+def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecord]:
+    """The runs' certificates in a folder of this name, of images that no member was trained on."""
+    found = []
+    for record in records:
+        if not (record.home / folder / "settings.yaml").is_file():
+            raise UserError(f"{record.home} has no certificates in {folder}: run `certify --held-out` on it")
+        (read,) = read_runs([record.home / folder])
+        if read.settings.get(SPLIT) != HELD_OUT:
+            raise UserError(f"{read.home} is not of held-out images: make it with `certify --held-out`")
+        found.append(read)
+    return found
 
 
 def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:

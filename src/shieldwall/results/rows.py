@@ -3,13 +3,14 @@
 Runs that differ only by seed are averaged. Under an envelope, the runs of one method at several sigmas are
 one row, A(r) = max over sigma of A_sigma(r). So the main tables of the literature are made. Sigma is chosen
 for each radius, and after seeing the test inputs: no single classifier has this curve, and it lies a little
-above that of the sigma that is truly best.
+above that of the sigma that is truly best. It does not where certificates of held-out images choose.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ class Row:
     """For each sigma, or each run of a choice, the logs that differ by seed, the same number each time."""
     over: str = "sigma"
     """What the best is chosen over, where there are several."""
+    held_out: tuple[tuple[Log, ...], ...] = ()
+    """The same on held-out inputs, where these choose the best."""
 
     @property
     def logs(self) -> list[Log]:
@@ -80,7 +83,7 @@ class Row:
     @property
     def combines(self) -> str:
         """What the row shows as one: "best sigma", "3 seeds", both, or nothing."""
-        best = "best sigma" if self.over == "sigma" else f"best {self.over} of {len(self.by_sigma)} runs"
+        best = f"best {self.over} of {len(self.by_sigma)} runs"
         parts = [best] if self.is_envelope else []
         return ", ".join([*parts, f"{self.seeds} seeds"] if self.seeds > 1 else parts)
 
@@ -91,8 +94,12 @@ def rows_of(
     *,
     average_seeds: bool = True,
     best_over: Sequence[str] = (),
+    held_out: Iterable[RunRecord] = (),
 ) -> list[Row]:
-    """The rows of these runs, for all votes or the named ones, in the order they were read."""
+    """The rows of these runs, for all votes or the named ones, in the order they were read.
+
+    The best over some keys is chosen by `held_out`, the runs' certificates of held-out inputs, if given.
+    """
     logs = [log for record in records for log in record.logs]
     known = {log.vote for log in logs}
     for name in sorted(set(votes) - known):
@@ -100,7 +107,27 @@ def rows_of(
     rows = [row_of_log(log) for log in logs if not votes or log.vote in votes]
     if average_seeds:
         rows = average_over_seeds(rows)
-    return envelope_rows(rows, best_over) if best_over else rows
+    if not best_over:
+        return rows
+    choosing = {(each.home.parent, log.vote): log for each in held_out for log in each.logs}
+    return [
+        _chosen(row, choosing) if choosing and row.is_envelope else row
+        for row in envelope_rows(rows, best_over)
+    ]
+
+
+def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
+    """The row with the certificates that choose its best."""
+    try:
+        held_out = tuple(
+            tuple(choosing[log.record.home, log.vote] for log in group) for group in row.by_sigma
+        )
+    except KeyError as error:
+        home, vote = error.args[0]
+        raise UserError(f"{home} has no held-out certificates of the vote {vote}") from error
+    if len({certification_key(log) for group in held_out for log in group}) > 1:
+        raise UserError(f"{row.title}: the held-out certificates differ in their inputs or settings")
+    return replace(row, held_out=held_out)
 
 
 def row_of_log(log: Log) -> Row:

@@ -28,6 +28,8 @@ from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_writer import (
+    HELD_OUT,
+    SPLIT,
     WANTED,
     CertificateWriter,
     read_lines,
@@ -37,7 +39,7 @@ from shieldwall.results.certificate_writer import (
 from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.shards import Shard, merge_run, remaining, shards_folder
-from shieldwall.runs.trained import QUIET, TrainedRun
+from shieldwall.runs.trained import QUIET, TrainedRun, held_out_part
 from shieldwall.runs.verify import check_counts_in
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
@@ -54,6 +56,7 @@ def certify_run(
     device: str | None = None,
     seed: int | None = None,
     to: str = "certificates",
+    held_out: bool = False,
     batch_size: int | None = None,
     votes: Sequence[str] | None = None,
     compile: bool | None = None,
@@ -68,6 +71,9 @@ def certify_run(
     by default the recipe's. `votes` are names of votes, by default all. A resumed folder keeps its first
     settings: compiled or not, the batch size and, on a CPU, the number of threads. What is left open in a new
     folder is found by a trial on a CPU, if there is much work (`smoothing.trial`).
+
+    `held_out` certifies training images that no member has seen in place of the test images: what their
+    certificates choose can be reported on the test images.
 
     `shard` certifies one part of the inputs (`runs/shards.py`). `jobs` starts that number of processes on
     this machine, with one thread each, and merges their parts.
@@ -91,7 +97,8 @@ def certify_run(
     if jobs > 1:
         options = {
             "path": str(run.path), "data_dir": None if data_dir is None else str(data_dir), "device": device,
-            "seed": seed, "to": to, "batch_size": batch_size, "votes": votes, "compile": compile, **changes,
+            "seed": seed, "to": to, "held_out": held_out, "batch_size": batch_size, "votes": votes,
+            "compile": compile, **changes,
         }  # fmt: skip
         return _certify_by_processes(run, options, which, jobs, console)
     part = None if shard is None else Shard.parse(shard)
@@ -99,7 +106,8 @@ def certify_run(
     folder = certificates if part is None else part.folder(certificates)
     stored = _stored_settings(folder) or _first_settings(certificates)
     weights = run.weights_digest() if run.is_trained() else ""
-    trained = TrainedRun.open(run, data_dir=None if data_dir is None else Path(data_dir), device=device)
+    root = None if data_dir is None else Path(data_dir)
+    trained = TrainedRun.open(run, data_dir=root, device=device, held_out=held_out)
     run.check_weights(weights, "run the same command again")
     chosen = trained.votes(votes or None)
     tuned = run.tuned_weights()
@@ -119,7 +127,7 @@ def certify_run(
             )
         settings = {
             "data": run.recipe.data, "data_sha256": trained.dataset.test.digest(), "every": which.every,
-            WANTED: len(wanted),
+            WANTED: len(wanted), **({SPLIT: HELD_OUT} if held_out else {}),
             **plan.settings(), "compiled": sampler.is_compiled, "prepared": sampler.is_prepared,
             "batch_size": sampler.batch_size,
             **({"threads": torch.get_num_threads()} if on_cpu else {}),
@@ -262,10 +270,14 @@ def _certify_by_processes(
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     certificates = run.path / str(options["to"])
     data_dir = None if options["data_dir"] is None else Path(options["data_dir"])
-    wanted = wanted_inputs(which, len(datasets.load(run.recipe.data, data_dir).test))
+    dataset = datasets.load(run.recipe.data, data_dir)
+    split = held_out_part(run.recipe, dataset) if options["held_out"] else dataset.test
+    wanted = wanted_inputs(which, len(split))
     device = resolve_device(options["device"])
     if _is_worth_a_trial(run, device, which, wanted) and not _first_settings(certificates):
-        trained = TrainedRun.open(run, data_dir=data_dir, device=options["device"])
+        trained = TrainedRun.open(
+            run, data_dir=data_dir, device=options["device"], held_out=options["held_out"]
+        )
         plan, votes = trained.plan(which, options["seed"]), trained.votes(options["votes"] or None)
         with threads(1):  # as each process has
             sampler = fastest(

@@ -151,11 +151,9 @@ class RunFolder:
         if self.weights_digest() != digest:
             raise UserError(f"{self.path / 'members'}: the weights were changed by another process; {advice}")
 
-    def note_start(self, start: "RunFolder") -> None:
+    def note_start(self, recipes: str) -> None:
         """Record the recipes of the members that training starts from: their folder may move or change."""
-        before = start.path / "start.yaml"
-        recipes = [start.recipe.to_yaml(), *([before.read_text()] if before.is_file() else [])]
-        write_atomic(self.path / "start.yaml", "---\n".join(recipes).encode())
+        write_atomic(self.path / "start.yaml", recipes.encode())
 
     def epochs_done(self) -> int:
         """The number of epochs that an interrupted training has finished."""

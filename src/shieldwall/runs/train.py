@@ -20,6 +20,7 @@ from shieldwall.recipes import Recipe
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.start import described_once, starting_members, warnings_of
 from shieldwall.runs.trained import QUIET, noise_of, training_part
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
@@ -50,12 +51,12 @@ def train_run(
     objective = build_objective(recipe.objective, noise_of(recipe))
     objective.check_members(recipe.members)
     code = code_digest(recipe.model)
-    start = None if recipe.init_from is None else starting_run(recipe)
+    starts = starting_members(recipe)
     dataset = datasets.load(recipe.data, data_dir)
     images = training_part(recipe, dataset)
     members = build_members(recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed)
-    if start is not None:
-        start.load_members(members)
+    for member, start in zip(members, starts, strict=bool(starts)):
+        start.load_into(member)
     training = partial(
         train, members, images, objective,
         schedule=recipe.schedule, seed=recipe.seed, independent=recipe.independent, device=where, world=world,
@@ -76,8 +77,10 @@ def train_run(
             _refuse_other_code(run, code)
             run.unseal("start.yaml", "training.jsonl")
             run.seal("recipe.yaml")
-            if start is not None:
-                run.note_start(start)
+            if starts:
+                run.note_start(described_once(starts))
+                for warning in warnings_of(recipe, starts):
+                    console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
             elif isinstance(objective, DRT):
                 console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
             described = {**environment.describe(where), "processes": world.size}
@@ -178,15 +181,3 @@ def _logged(
                 check_lock()
 
         return training(checkpoint=run.checkpoint, on_epoch=on_epoch, on_batch=on_batch)
-
-
-def starting_run(recipe: Recipe) -> RunFolder:
-    """The trained run that the recipe starts from, which must have the same members."""
-    assert recipe.init_from is not None
-    run = RunFolder(recipe.init_from)
-    for key in ("model", "members", "data"):
-        theirs, ours = getattr(run.recipe, key), getattr(recipe, key)
-        if theirs != ours:
-            raise UserError(f"cannot start from {run.path}: its {key} is {theirs!r}, the recipe's {ours!r}")
-    run.check_trained()
-    return run

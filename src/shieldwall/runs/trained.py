@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -41,10 +41,18 @@ class TrainedRun:
 
     @classmethod
     def open(
-        cls, folder: RunFolder, *, data_dir: Path | None = None, device: str | None = None
+        cls,
+        folder: RunFolder,
+        *,
+        data_dir: Path | None = None,
+        device: str | None = None,
+        held_out: bool = False,
     ) -> "TrainedRun":
+        """With `held_out` the training images that no member has seen are in the place of the test images."""
         chosen_device = resolve_device(device)
         dataset = datasets.load(folder.recipe.data, data_dir)
+        if held_out:
+            dataset = replace(dataset, test=held_out_part(folder.recipe, dataset))
         return cls(folder, dataset, load_members(folder, dataset, chosen_device), chosen_device)
 
     @property
@@ -146,9 +154,7 @@ def training_part(recipe: Recipe, dataset: Dataset) -> Split:
 def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
     """The training images that no member has seen."""
     if not recipe.holdout_every:
-        raise UserError(
-            "the run has no held-out images to tune weights on; train a run with --set holdout_every=10"
-        )
+        raise UserError("the run has no held-out images; train a run with --set holdout_every=10")
     return dataset.train.subset(range(0, len(dataset.train), recipe.holdout_every))
 
 

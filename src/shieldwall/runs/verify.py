@@ -19,7 +19,7 @@ from shieldwall.files import check_seal
 from shieldwall.recipes import Certification
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_file import parse
-from shieldwall.results.certificate_writer import WANTED, read_settings
+from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED, read_settings
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.results.checks import SEALED, SUMS, Sums, certificate_names, check_votes, sha256
 from shieldwall.results.record import FOLDER, RunRecord, read_runs
@@ -236,13 +236,15 @@ def redraw_run(
     from shieldwall.runs.folder import RunFolder
     from shieldwall.runs.trained import TrainedRun  # loads torch, which the checks above do without
 
-    trained = TrainedRun.open(RunFolder(path), data_dir=data_dir, device=device)
-    folders = [settings.parent for settings in _settings_files(path)]
-    return [
-        f"{folder.name}: {_redraw(trained, record, number)}"
-        for folder in folders
-        for record in _records_in(folder)
-    ]
+    notes = []
+    for folder in (settings.parent for settings in _settings_files(path)):
+        for record in _records_in(folder):
+            held_out = record.settings.get(SPLIT) == HELD_OUT
+            trained = TrainedRun.open(
+                RunFolder(path), data_dir=data_dir, device=device, held_out=held_out
+            )
+            notes.append(f"{folder.name}: {_redraw(trained, record, number)}")
+    return notes
 
 
 def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:

@@ -13,6 +13,7 @@ not in it.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from shieldwall.report.formats import to_markdown
@@ -49,16 +50,24 @@ class _Cell(NamedTuple):
 
 
 def tables_of(study: Study, records: Sequence[RunRecord]) -> list[Table]:
-    """Those of the paper that the study is about, with ours beside them, or our own."""
-    if study.paper:
-        return [table for label in study.paper if (table := paper_table(study, label, records))]
-    rows = [row for rows in figures_of(study, records).values() for row in rows]
-    return [accuracy_table(rows)] if rows else []
+    """Those of the paper that the study is about, with ours beside them, and runs that are in none."""
+    if not study.paper:
+        rows = [row for rows in figures_of(study, records).values() for row in rows]
+        return [accuracy_table(rows)] if rows else []
+    rows = rows_of(records)
+    tables = [table for label in study.paper if (table := paper_table(study, label, rows))]
+    printed = [row for label in study.paper for row in paper.rows(label)]
+    shown = {ours.run for row in printed for ours in _fitting(row, rows)}
+    others = [row for row in rows if row.run not in shown]
+    if others:
+        table = accuracy_table(others)
+        tables.append(replace(table, title=f"ours that the paper does not have, {table.title}"))
+    return tables
 
 
-def paper_table(study: Study, label: str, records: Sequence[RunRecord]) -> Table | None:
+def paper_table(study: Study, label: str, rows: Sequence[Row]) -> Table | None:
     """The paper's table with ours above each row; what is not measured is left out, and named below."""
-    rows, printed = rows_of(records), paper.rows(label)
+    printed = paper.rows(label)
     ours = {row: measured for row in printed if (measured := _fitting(row, rows))}
     radii = sorted({radius for row in printed for radius in row.accuracy})
     headings = [*(f"{radius:.2f}" for radius in radii), *(["ACR"] if any(row.acr for row in printed) else [])]
@@ -85,8 +94,9 @@ def paper_table(study: Study, label: str, records: Sequence[RunRecord]) -> Table
         notes.append("best of several runs: at each radius, selected on these inputs as the paper does")
     if differing := incomparable_settings([row for measured in ours.values() for row in measured]):
         notes.append(f"warning: our rows differ in {' and '.join(differing)}")
-    if missing := dict.fromkeys(row.label for row in printed if row not in ours):
-        notes.append(f"not measured: {', '.join(missing)}")
+    notes.append("the paper's votes, of single models the first member; `shieldwall report` shows every vote")
+    if missing := dict.fromkeys(_title(row, printed, "") for row in printed if row not in ours):
+        notes.append(f"not measured: {'; '.join(missing)}")
     titles = [line for title in titles for line in (title, "  paper", "  difference")]
     return Table(f"{label}, {TITLE}", titles, titles, columns, notes, False)
 

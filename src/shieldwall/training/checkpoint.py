@@ -1,9 +1,9 @@
-"""Everything training needs to resume, in one safetensors file: weights, momentum, the log so far."""
+"""Everything training needs to resume, in one safetensors file: weights, momentum, the log, the position."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +12,29 @@ from shieldwall.errors import UserError
 from shieldwall.files import check_seal, load_tensors, load_weights, save_tensors
 
 
+class Position(NamedTuple):
+    """Where in an epoch a training is."""
+
+    group: int = 0
+    """Of the members that are trained together; those before have finished the epoch."""
+    update: int = 0
+    """The number of updates that this group has made."""
+    noise: str = ""
+    """The state of its noise generator, in hexadecimal digits."""
+    sums: Sequence[dict[str, list[float]]] = ()
+    """What the log's means are made of, of each group so far."""
+    seconds: float = 0.0
+
+
 def save(
     path: Path,
     members: Sequence[nn.Module],
     optimizers: Sequence[torch.optim.Optimizer],
     records: Sequence[dict[str, Any]],
     fingerprint: str,
+    position: Position = Position(),  # noqa: B008  (immutable)
 ) -> None:
-    """Replace the checkpoint by one after the last of `records`."""
+    """Replace the checkpoint by one at this position of the epoch after the last of `records`."""
     tensors = {
         f"member.{k}.{name}": value
         for k, member in enumerate(members)
@@ -29,7 +44,10 @@ def save(
         buffer = optimizer.state[parameter].get("momentum_buffer")
         if buffer is not None:
             tensors[f"momentum.{k}"] = buffer
-    about = {"records": json.dumps(list(records)), "fingerprint": fingerprint}
+    about = {
+        "records": json.dumps(list(records)), "fingerprint": fingerprint,
+        "position": json.dumps(position._asdict()),
+    }  # fmt: skip
     save_tensors(path, tensors, about, sealed=True)
 
 
@@ -38,8 +56,8 @@ def load(
     members: Sequence[nn.Module],
     optimizers: Sequence[torch.optim.Optimizer],
     fingerprint: str,
-) -> list[dict[str, Any]]:
-    """Put members and optimizers back to where the checkpoint was written, and return its log."""
+) -> tuple[list[dict[str, Any]], Position]:
+    """Put members and optimizers back to where the checkpoint was written, and return its log and where."""
     check_seal(path)
     tensors, metadata = load_tensors(path)
     before, now = metadata.get("fingerprint", "").split(", "), fingerprint.split(", ")
@@ -58,8 +76,7 @@ def load(
         if (buffer := tensors.get(f"momentum.{k}")) is not None:
             # Laid out as the parameter is: fused optimizers take no other.
             optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
-    records: list[dict[str, Any]] = json.loads(metadata["records"])
-    return records
+    return json.loads(metadata["records"]), Position(**json.loads(metadata.get("position", "{}")))
 
 
 def _parameters(

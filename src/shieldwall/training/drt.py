@@ -14,17 +14,22 @@ valid at x if both of its members classify x correctly. The options choose betwe
               "noisy"    the noisy inputs that all members share, whatever the base does
     design    "pairwise" as above               "overall" one sum over all members where all are correct
                                                 (eq:loss1-new, eq:loss2-new)
+    runner_up "any"      as above               "same"    valid members (pairs) have one runner-up class too
+    turns     false      as above               true      update t regularises member t mod N alone, with N
+                                                times the terms' gradient: over N updates the mean is the same
 
 The defaults have the paper's effect on certified accuracy; the loss as printed (`DRT.as_printed`) has not:
 docs/equations.md has the numbers. Where nothing is valid a term is 0.
 
 The gradient of a norm is d||g|| = <g / ||g||, dg>, its unit vector held constant, and the directions of
 all pairs of a member add up. So each member needs one derivative of its input gradient along one
-direction, and the cost grows with N, not with the number of pairs.
+direction, and the cost grows with N, not with the number of pairs. By turns (adxsec:alternative-design) one
+member needs it; the others' input gradients are constants, of ordinary backward passes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import ClassVar, NamedTuple, Self
 
@@ -50,6 +55,7 @@ CHOICES = {
     "cm_over": ("members", "pairs"),
     "points": ("own", "noisy"),
     "design": ("pairwise", "overall"),
+    "runner_up": ("any", "same"),
 }
 
 
@@ -67,6 +73,10 @@ class DRT(Objective):
     cm_over: str = "members"
     points: str = "own"
     design: str = "pairwise"
+    runner_up: str = "any"
+    turns: bool = False
+    update: int = field(default=0, metadata={"option": False})
+    """Whose turn it is, modulo the number of members."""
     warmup: int = 0
     """Epochs over which both weights grow linearly to their full size; 0 for none."""
     min_members: ClassVar[int] = 2
@@ -104,25 +114,39 @@ class DRT(Objective):
         base = self.base.at_epoch(epoch)
         return replace(self, base=base, rho_gd=scale * self.rho_gd, rho_cm=scale * self.rho_cm, warmup=0)
 
+    @property
+    def is_recordable(self) -> bool:  # type: ignore[override]
+        return not self.turns
+
+    def at_update(self, update: int) -> Self:
+        return replace(self, update=update) if self.turns else self
+
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         self.check_members(len(members))
         points = [self._points(m, batch).detach().requires_grad_(self.rho_gd > 0) for m in members]
-        with native_double_backward():
-            logits = [member_logits(m, inputs) for m, inputs in zip(members, points, strict=True)]
+        trained = [not self.turns or k == self.update % len(members) for k in range(len(members))]
+        logits = []
+        for member, inputs, is_trained in zip(members, points, trained, strict=True):
+            with native_double_backward() if is_trained else nullcontext():
+                logits.append(member_logits(member, inputs))
         base = self.base.sum_of_losses(members, batch, self._base_logits(members, batch, logits))
-        margins = torch.stack([true_margin(own, batch.labels) for own in logits])
-        correct = torch.stack([own.detach().argmax(-1) == batch.labels for own in logits]).to(margins.dtype)
-        groups = self._groups(correct, batch)
+        margins = [true_margin(own, batch.labels) for own in logits]
+        correct = torch.stack([own.detach().argmax(-1) == batch.labels for own in logits]).to(
+            margins[0].dtype
+        )
+        groups = self._groups(correct, [runner_up(own, batch.labels) for own in logits], batch)
+        counted = torch.stack(self._in_turn(margins, trained))
         if self.cm_over == "members":
-            cm = -(self._weights(correct, batch) * margins).sum()
+            cm = -(self._weights(correct, batch) * counted).sum()
         else:
-            cm = confidence_margin(margins, groups)
+            cm = confidence_margin(counted, groups)
         total, terms = base.total + self.rho_cm * cm, {**base.terms, "cm": cm.detach()}
         if self.rho_gd:
             gradients = [
-                torch.autograd.grad(margin.sum(), inputs, create_graph=True)[0]
-                for margin, inputs in zip(margins, points, strict=True)
+                torch.autograd.grad(margin.sum(), inputs, create_graph=is_trained, retain_graph=True)[0]
+                for margin, inputs, is_trained in zip(margins, points, trained, strict=True)
             ]
+            gradients = self._in_turn(gradients, trained)
             gd = gradient_diversity(gradients, groups, squared=self.norm == "squared")
             total = total + self.rho_gd * gd
             terms |= {"gd": gd.detach(), "cosine": mean_cosine([g.detach() for g in gradients], groups)}
@@ -144,11 +168,26 @@ class DRT(Objective):
         """What each entry counts in an average, from its validity, 0. or 1.: (rows, B) -> (rows, B)"""
         return batch.weights(valid) if self.average == "valid" else valid / valid.shape[1]
 
-    def _groups(self, correct: Tensor, batch: NoisyBatch) -> "list[Group]":
+    def _in_turn(self, values: Sequence[Tensor], trained: Sequence[bool]) -> list[Tensor]:
+        """The members' values; by turns only that of one has a gradient, N times as long."""
+        if not self.turns:
+            return list(values)
+        return [
+            value.detach() + len(values) * (value - value.detach()) if is_trained else value.detach()
+            for value, is_trained in zip(values, trained, strict=True)
+        ]
+
+    def _groups(self, correct: Tensor, runners_up: Sequence[Tensor], batch: NoisyBatch) -> "list[Group]":
         """All pairs of members, or all members at once, from who is correct where, 0. or 1.  (N, B)"""
         everyone = tuple(range(len(correct)))
         groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
-        weights = self._weights(torch.stack([_rows(correct, group).prod(0) for group in groups]), batch)
+        valid = torch.stack([_rows(correct, group).prod(0) for group in groups])
+        if self.runner_up == "same":
+            same = [
+                torch.stack([runners_up[i] == runners_up[group[0]] for i in group]).all(0) for group in groups
+            ]
+            valid = valid * torch.stack(same)
+        weights = self._weights(valid, batch)
         return [Group(group, weight) for group, weight in zip(groups, weights, strict=True)]
 
 
@@ -163,6 +202,11 @@ class Group(NamedTuple):
 def _rows(values: Tensor, members: Sequence[int]) -> Tensor:
     """Some rows of (N, B). A list as an index would be copied to the GPU, which a recorded step cannot do."""
     return torch.stack([values[i] for i in members])
+
+
+def runner_up(logits: Tensor, labels: Tensor) -> Tensor:
+    """The class with the largest logit but the true one: (B, K), (B,) -> (B,)"""
+    return logits.detach().scatter(-1, labels[:, None], -torch.inf).argmax(-1)
 
 
 def true_margin(logits: Tensor, labels: Tensor) -> Tensor:

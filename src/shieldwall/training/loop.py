@@ -1,10 +1,10 @@
 """The training loop for every objective."""
 
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +17,21 @@ from shieldwall.errors import UserError, describe
 from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
 from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
-from shieldwall.training.objective import Objective
+from shieldwall.training.checkpoint import Position
+from shieldwall.training.objective import Loss, Objective
 from shieldwall.training.step import Arithmetic, Step, make_optimizer
 
 Record = dict[str, Any]
 """One epoch of the log: epoch, lr, loss, the objective's terms, the weakest member's accuracy, seconds."""
+
+Sums = dict[str, Tensor]
+"""Sums over the images of an epoch so far, over this process's rows: "" is the loss, then the terms."""
+
+ACCURACIES = " accuracies"
+"""The name of the members' own accuracies among the sums."""
+
+ASK_EVERY = 50
+"""Updates after which several processes agree whether to write a checkpoint."""
 
 WEAKEST = "weakest"
 """The name of the least accuracy of a member in the log."""
@@ -40,6 +50,7 @@ def train(
     independent: bool = False,
     device: torch.device | str | None = None,
     checkpoint: Path | str | None = None,
+    checkpoint_minutes: float = 10.0,
     on_epoch: Callable[[list[Record]], None] | None = None,
     on_batch: Callable[[int], None] | None = None,
     world: ProcessGroup = SINGLE,
@@ -53,8 +64,8 @@ def train(
         independent: train each member on an order and noise of its own. By default all see the same batches,
             which methods that compare members (DRT, ADP, GAL) need.
         device: where to train; by default where the members are.
-        checkpoint: a file written after every epoch. If it exists, training resumes from it and
-            yields the losses of an uninterrupted run.
+        checkpoint: a file written after every epoch, and within one every so many minutes. If it exists,
+            training resumes from it and yields the losses of an uninterrupted run.
         on_epoch: called after each epoch with all records so far.
         on_batch: called after each batch with the number of images seen since the first epoch.
         world: the processes that train together, by default this one alone; see `distributed`. All
@@ -88,9 +99,10 @@ def train(
     if path is not None:
         fingerprint += f", data={data.digest()}"
     records: list[Record] = []
+    at = Position()
     if world.is_main and path is not None and path.exists():
-        records = checkpoints.load(path, members, optimizers, fingerprint)
-    records = world.broadcast(records)
+        records, at = checkpoints.load(path, members, optimizers, fingerprint)
+    records, at = world.broadcast((records, at))
     copy_state_from_first(world, members, optimizers)
 
     chance = float(data.labels.bincount().max()) / len(data)
@@ -98,6 +110,8 @@ def train(
     check_labels(members[0], data)
     noises = [torch.Generator(device=where) for _ in groups]
     arithmetic = Arithmetic(schedule.precision, schedule.clip)
+    updates = -(-len(data) // schedule.batch_size)
+    saved = time.monotonic()
     steps: list[Step] = []
     for epoch in range(len(records), schedule.epochs):
         current = objective.at_epoch(epoch)
@@ -106,21 +120,43 @@ def train(
                 Step(group, current, optimizer, noise, arithmetic, world)
                 for group, optimizer, noise in zip(groups, optimizers, noises, strict=True)
             ]
-        started = time.perf_counter()
-        sums = []
-        for k, (group, step, noise) in enumerate(zip(groups, steps, noises, strict=True)):
+        started = time.perf_counter() - at.seconds
+        # Sums over all processes are continued by the first.
+        sums: list[Sums] = [
+            {
+                name: world.is_main * torch.tensor(total, dtype=torch.float64, device=where)
+                for name, total in of_group.items()
+            }
+            for of_group in at.sums
+        ]
+        for k in range(at.group, len(groups)):
             own = (k,) if independent else ()
-            noise.manual_seed(seeds.derive(seed, "training noise", *own, epoch))
+            noises[k].manual_seed(seeds.derive(seed, "training noise", *own, epoch))
+            if at.noise:
+                noises[k].set_state(torch.frombuffer(bytearray.fromhex(at.noise), dtype=torch.uint8))
             order = seeds.generator("cpu", seed, "order", *own, epoch)
-            batches = data.batches(schedule.batch_size, order, where)
-
-            def on_images(seen: int, k: int = k, epoch: int = epoch) -> None:
+            batches = data.batches(schedule.batch_size, order, where, at.update, world)
+            if len(sums) == k:
+                sums.append({})
+            for member in groups[k]:
+                member.train()
+            for update, (x, y) in enumerate(batches, start=at.update):
+                loss = steps[k](x, y, schedule.lr_at(epoch * updates + update, updates), update)
+                sums[k] = _added(sums[k], loss, world.share(len(x)).num_rows)
+                if _is_due(world, update, math.inf if path is None else saved + 60 * checkpoint_minutes):
+                    at = Position(
+                        k, update + 1, bytes(noises[k].get_state().tolist()).hex(), _totals(sums, world),
+                        time.perf_counter() - started,
+                    )  # fmt: skip
+                    if world.is_main and path is not None:
+                        checkpoints.save(path, members, optimizers, records, fingerprint, at)
+                    saved = time.monotonic()
                 if world.is_main and on_batch is not None:
+                    seen = min((update + 1) * schedule.batch_size, len(data))
                     on_batch(epoch * len(data) + (k * len(data) + seen) // len(groups))
-
-            lr_at = partial(_lr_at, schedule, epoch, -(-len(data) // schedule.batch_size))
-            sums.append(_epoch(group, batches, step, lr_at, world, on_images))
-        means = _means(sums, len(data), world)
+            at = Position()
+        lr = schedule.lr_at((epoch + 1) * updates - 1, updates)
+        means = {"lr": lr, **_means(sums, len(data), world)}
         check_finite(epoch, means)
         records.append({"epoch": epoch + 1, **means, "seconds": time.perf_counter() - started})
         check_alive(records, chance)
@@ -128,6 +164,7 @@ def train(
         copy_buffers_from_first(world, members)
         if world.is_main and path is not None:
             checkpoints.save(path, members, optimizers, records, fingerprint)
+        saved = time.monotonic()
         if world.is_main and on_epoch is not None:
             on_epoch(records)
     for member in members:
@@ -135,53 +172,32 @@ def train(
     return records
 
 
-def _lr_at(schedule: Schedule, epoch: int, updates_per_epoch: int, update: int) -> float:
-    return schedule.lr_at(epoch * updates_per_epoch + update, updates_per_epoch)
+def _is_due(world: ProcessGroup, update: int, when: float) -> bool:
+    """Whether to write a checkpoint, as the first process says."""
+    if world.size > 1 and (update + 1) % ASK_EVERY:
+        return False
+    return world.broadcast(time.monotonic() >= when)
 
 
-class Sums(NamedTuple):
-    """Sums over one epoch of some members, over this process's rows."""
-
-    lr: float
-    """Of the epoch's last update."""
-    loss: Tensor
-    terms: dict[str, Tensor]
-    accuracies: Tensor
+def _added(sums: Sums, loss: Loss, rows: int) -> Sums:
+    """The sums with the means over these rows added."""
+    values = {"": loss.total, **loss.terms, ACCURACIES: loss.accuracies}
+    return {name: sums.get(name, 0) + value.double() * rows for name, value in values.items()}
 
 
-def _epoch(
-    members: Sequence[nn.Module],
-    batches: Iterable[tuple[Tensor, Tensor]],
-    step: Step,
-    lr_at: Callable[[int], float],
-    world: ProcessGroup,
-    on_images: Callable[[int], None],
-) -> Sums:
-    """One pass over the images; `lr_at(update)` is the learning rate of the epoch's updates."""
-    for member in members:
-        member.train()
-    sums: dict[str, Tensor] = {}
-    lr, seen = 0.0, 0
-    for update, (x, y) in enumerate(batches):
-        lr = lr_at(update)
-        loss = step(x, y, lr)
-        counted = world.share(len(x)).num_rows
-        for name, value in {"": loss.total, **loss.terms, " accuracies": loss.accuracies}.items():
-            sums[name] = sums.get(name, 0) + value.double() * counted
-        seen += len(x)
-        on_images(seen)
-    return Sums(lr, sums.pop(""), accuracies=sums.pop(" accuracies"), terms=sums)
+def _totals(sums: Sequence[Sums], world: ProcessGroup) -> list[dict[str, list[float]]]:
+    """The sums over all processes, as plain numbers."""
+    return [{name: world.sum(value.clone()).tolist() for name, value in each.items()} for each in sums]
 
 
 def _means(sums: Sequence[Sums], images: int, world: ProcessGroup) -> Record:
     """One record from the sums of all groups of members: losses add up, terms are averaged."""
-    names = list(sums[0].terms)
-    rows = [torch.cat([torch.stack([s.loss, *(s.terms[n] for n in names)]), s.accuracies]) for s in sums]
+    names = [name for name in sums[0] if name not in ("", ACCURACIES)]
+    rows = [torch.cat([torch.stack([s[""], *(s[n] for n in names)]), s[ACCURACIES]]) for s in sums]
     # Summed over processes before anything is looked at, so that all stop at a broken epoch, or none.
     totals = world.sum(torch.stack(rows)) / images
     terms = totals[:, 1 : 1 + len(names)].mean(0).tolist()
     return {
-        "lr": sums[0].lr,
         "loss": float(totals[:, 0].sum()),
         **dict(zip(names, terms, strict=True)),
         WEAKEST: float(totals[:, 1 + len(names) :].min()),

@@ -94,6 +94,8 @@ class Objective(ABC):
     min_members: ClassVar[int] = 1
     is_separable: ClassVar[bool] = False
     """Whether the loss is a sum over members, so that each can be trained on its own."""
+    is_recordable: ClassVar[bool] = True
+    """Whether all updates of an epoch run the same kernels."""
 
     @abstractmethod
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
@@ -111,6 +113,10 @@ class Objective(ABC):
 
     def at_epoch(self, epoch: int) -> Self:
         """The objective for this epoch, counted from 0, after warm-ups and deferrals."""
+        return self
+
+    def at_update(self, update: int) -> Self:
+        """The objective for this update of an epoch, counted from 0."""
         return self
 
 

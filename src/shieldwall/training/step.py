@@ -41,7 +41,8 @@ class Step:
 
     On CUDA the kernels of a step are launched far faster from a graph than one by one. A recorded step
     reads its batch and its learning rate from fixed buffers; a batch of another size runs as it is, and so
-    does every step of several processes, which then wait for one another.
+    does every step of several processes, which then wait for one another, and of an objective that changes
+    with the update.
     """
 
     def __init__(
@@ -64,10 +65,10 @@ class Step:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._batch: tuple[Tensor, Tensor] | None = None
         self._loss: Loss | None = None
-        recorded = generator.device.type == "cuda" and world.size == 1
+        recorded = generator.device.type == "cuda" and world.size == 1 and objective.is_recordable
         self._stream = torch.cuda.Stream() if recorded else None  # type: ignore[no-untyped-call]
 
-    def __call__(self, x: Tensor, y: Tensor, lr: float) -> Loss:
+    def __call__(self, x: Tensor, y: Tensor, lr: float, update: int = 0) -> Loss:
         """Update the members; return the loss, detached, over this process's rows of the batch."""
         for group in self._optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
@@ -75,7 +76,7 @@ class Step:
             else:
                 group["lr"] = lr
         if self._stream is None:
-            return self._run(x, y)
+            return self._run(x, y, update)
         if self._batch is not None and x.shape == self._batch[0].shape:
             self._batch[0].copy_(x)
             self._batch[1].copy_(y)
@@ -103,13 +104,13 @@ class Step:
         with torch.cuda.graph(self._graph, stream=self._stream):
             self._loss = self._run(*self._batch)
 
-    def _run(self, x: Tensor, y: Tensor) -> Loss:
+    def _run(self, x: Tensor, y: Tensor, update: int = 0) -> Loss:
         batch = self.objective.draw(x, y, self._generator)
         if self._world.size > 1:
             batch = batch.rows_of(self._world)
         in_bfloat16 = self._arithmetic.precision == "bfloat16"
         with torch.autocast(x.device.type, torch.bfloat16, enabled=in_bfloat16):
-            loss = self.objective(self._members, batch)
+            loss = self.objective.at_update(update)(self._members, batch)
         self._optimizer.zero_grad(set_to_none=True)
         loss.total.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
         if batch.share is not None:

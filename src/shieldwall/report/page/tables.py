@@ -8,9 +8,8 @@ from shieldwall.report.tables import AT_LEAST, Column, accuracy_table
 from shieldwall.results.certificates import shared
 from shieldwall.results.intervals import accuracy, average_radius
 from shieldwall.results.metrics import default_radii
-from shieldwall.results.paper import PaperRow, counterpart, envelope_counterpart, weights_of_drt
+from shieldwall.results.paper import PaperRow, counterpart, envelope_counterpart, sigmas_of, weights_of_drt
 from shieldwall.results.rows import incomparable_settings
-from shieldwall.vocabulary import SIGMAS
 
 
 class CurveTable(NamedTuple):
@@ -83,10 +82,10 @@ def paper_pairs(curves: Sequence[Curve], envelopes: Sequence[Curve]) -> list[Pap
 def _paper_row(curve: Curve) -> PaperRow | None:
     if curve.row.record.recipe is None or curve.row.certificates[0].norm != "l2":
         return None
+    recipe, sigmas = curve.row.record.recipe, {run.sigma for run in curve.row.certificates}
     if not curve.row.is_envelope:
-        return counterpart(curve.row.record.recipe, curve.row.vote)
-    same_sigmas = {run.sigma for run in curve.row.certificates} == set(SIGMAS)
-    return envelope_counterpart(curve.row.record.recipe, curve.row.vote) if same_sigmas else None
+        return counterpart(recipe, curve.row.vote)
+    return envelope_counterpart(recipe, curve.row.vote) if sigmas == sigmas_of(recipe) else None
 
 
 def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparison:

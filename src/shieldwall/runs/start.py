@@ -1,0 +1,137 @@
+"""What members start from: those of trained runs, or weights of other programs.
+
+runs/a                                   all members of a run, or of a pretrained name
+runs/a/members/member-2.safetensors      one member of a run
+resnet.pth, resnet.safetensors           a state dict, also one of `DataParallel`, or under `state_dict`
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import yaml
+from torch import Tensor, nn
+
+from shieldwall.errors import UserError
+from shieldwall.files import load_tensors, load_weights
+from shieldwall.models.registry import models_of
+from shieldwall.recipes import Recipe
+from shieldwall.results.checks import Sums
+from shieldwall.runs.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Start:
+    """The weights that one member starts from."""
+
+    path: Path
+    run: RunFolder | None
+    """The run that they are of; None where that is not known."""
+    model: str | None
+
+    def load_into(self, member: nn.Module) -> None:
+        state = _state(self.path)
+        if state.keys() != member.state_dict().keys():
+            state = {name.replace("module.", ""): value for name, value in state.items()}
+        network = getattr(member, "network", None)
+        if isinstance(network, nn.Module) and state.keys() == network.state_dict().keys():
+            member = network  # published weights, without the normalisation
+        load_weights(member, state, self.path)
+
+    def description(self) -> str:
+        """The recipes that made them, or what file they are."""
+        if self.run is None:
+            digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
+            return yaml.safe_dump({"weights": self.path.name, "sha256": digest}, sort_keys=False)
+        before = self.run.path / "start.yaml"
+        return "---\n".join([self.run.recipe.to_yaml(), *([before.read_text()] if before.is_file() else [])])
+
+
+def sources_of(init_from: str) -> list[str]:
+    """What a recipe's `init_from` names, separated by commas."""
+    return [init_from] if Path(init_from).exists() else [part.strip() for part in init_from.split(",")]
+
+
+def starting_members(recipe: Recipe) -> list[Start]:
+    """What the members start from, one for each, or none; refused where it cannot be theirs."""
+    if recipe.init_from is None:
+        return []
+    starts = [start for source in sources_of(recipe.init_from) for start in _starts(Path(source))]
+    if len(starts) != recipe.members:
+        raise UserError(
+            f"cannot start from {recipe.init_from}: it has {len(starts)} members, the recipe {recipe.members}"
+        )
+    models = [start.model or own for start, own in zip(starts, _models(recipe), strict=True)]
+    for start, own, model in zip(starts, _models(recipe), models, strict=True):
+        if model != own:
+            raise UserError(
+                f"cannot start from {start.path}: its model is {model!r}, the recipe's {own!r}; "
+                f"--set model={','.join(dict.fromkeys(models) if len(set(models)) == 1 else models)}"
+            )
+        if start.run and start.run.recipe.data != recipe.data:
+            raise UserError(
+                f"cannot start from {start.run.path}: its data is {start.run.recipe.data!r}, "
+                f"the recipe's {recipe.data!r}"
+            )
+    return starts
+
+
+def warnings_of(recipe: Recipe, starts: Iterable[Start]) -> list[str]:
+    """How the members to start from were trained in another way than the recipe expects."""
+    said = []
+    for start in starts:
+        if start.run is None:
+            said.append(f"{start.path} does not say with which noise and method it was trained")
+            continue
+        theirs = start.run.recipe
+        for what, own, other in (
+            ("noise", f"{recipe.noise}({recipe.sigma:g})", f"{theirs.noise}({theirs.sigma:g})"),
+            ("method", _base(recipe), _base(theirs)),
+        ):
+            if own != other:
+                said.append(f"{start.run.path} was trained with the {what} {other}, not {own}")
+    return list(dict.fromkeys(said))
+
+
+def described_once(starts: Sequence[Start]) -> str:
+    """The recipes behind all of them, each run's once."""
+    return "---\n".join(dict.fromkeys(start.description() for start in starts))
+
+
+def _starts(source: Path) -> list[Start]:
+    if source.is_file() and not (source.parent.parent / "recipe.yaml").is_file():
+        return [Start(source, None, None)]
+    run = RunFolder(source.parent.parent if source.is_file() else source)
+    run.check_trained()
+    pairs = zip(run.member_paths(), _models(run.recipe), strict=True)
+    chosen = [Start(path, run, model) for path, model in pairs if not source.is_file() or path == source]
+    Sums.read(run.path).check_files([f"members/{start.path.name}" for start in chosen])
+    return chosen
+
+
+def _models(recipe: Recipe) -> list[str]:
+    return models_of(recipe.model, recipe.members)
+
+
+def _base(recipe: Recipe) -> str:
+    """The method that trains each member by itself."""
+    objective = recipe.objective
+    base = objective.get("base", {"name": "gaussian"}) if objective["name"] == "drt" else objective
+    return str(base.get("name"))
+
+
+def _state(path: Path) -> dict[str, Tensor]:
+    """The tensors of a state dict, by name."""
+    if path.suffix == ".safetensors":
+        return load_tensors(path)[0]
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises nearly anything on a file that it did not write
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{path} is not a file of weights that torch.load reads safely: {reason}") from error
+    content = content.get("state_dict", content) if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise UserError(f"{path} holds no state dict: give one of `torch.save(model.state_dict(), path)`")
+    return content
