@@ -53,7 +53,8 @@ def write(tmp_path: Path) -> Write:
             lines = [HEADER.split()]
             for k in range(INPUTS):
                 hit = k < len(radii)
-                cells = [10 * k, 0, int(not hit), radii[k] if hit else 0.5, int(hit), 100_000, 0.001]
+                cells = [settings["every"] * k, 0, int(not hit), radii[k] if hit else 0.5, int(hit)]
+                cells += [settings["n"], 0.001]
                 lines.append([*map(str, cells), f"gaussian({run.recipe.sigma})", "one-sided", vote])
             (certificates / f"{vote}.tsv").write_text("".join("\t".join(line) + "\n" for line in lines))
 
