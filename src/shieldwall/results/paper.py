@@ -18,9 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from shieldwall.vocabulary import is_member
-
-from shieldwall.vocabulary import SIGMAS
+from shieldwall.vocabulary import SIGMAS, is_member
 
 if TYPE_CHECKING:
     from shieldwall.recipes import Recipe
