@@ -152,12 +152,10 @@ async def hostile(address: str, source: str, until: float) -> None:
     )
 
 
-def resident(process: int) -> float:
-    """Megabytes of a process and of those it started."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+def resident(process: int) -> int:
+    """Megabytes of a process."""
     status = Path(f"/proc/{process}/status").read_text()
-    own = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
-    return own / 1024 + sum(resident(int(child)) for child in children)
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) // 1024
 
 
 async def watch(process: int, until: float, seconds: float) -> None:
@@ -166,7 +164,11 @@ async def watch(process: int, until: float, seconds: float) -> None:
         with suppress(OSError):
             now = sum(count for name, count in outcomes.items() if name.startswith("honest"))
             busy = sum(map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]))
-            print(f"  {resident(process):.0f} MB, {busy / 100:.0f} s of CPU, {now} answers to honest clients")
+            children = map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())
+            memory = (
+                f"{resident(process)} MB, decoders {' '.join(str(resident(child)) for child in children)} MB"
+            )
+            print(f"  {memory}, {busy / 100:.0f} s of CPU, {now} answers to honest clients")
 
 
 async def main(seconds: float) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine
 
 import anyio
 import pytest
-from serve_tools import IsBright, linear_service, start, visit
+from serve_tools import IsBright, Visit, linear_service, start, visit
+from starlette.types import Message
 from torch import Tensor
 
 from shieldwall.serve.app import application
@@ -85,6 +86,23 @@ def test_a_closed_page_stops_its_job():
 
     run(short_visit)
     assert 0 < len(greys) < 100  # of the 400 that all samples would take
+
+
+def test_orders_of_a_page_that_is_gone_leave_no_error_behind(caplog: pytest.LogCaptureFixture):
+    class Gone(Visit):
+        async def _take(self, message: Message) -> None:
+            if message["type"] == "websocket.send":
+                raise OSError("the page is gone")
+
+    async def ordering() -> None:
+        page = Gone()
+        for job in range(3):
+            page.say(start(job=job, n=100))
+        page.leave()
+        await page.attend(application(linear_service()))
+
+    run(ordering)
+    assert caplog.records == []
 
 
 def test_a_stopped_job_ends_with_what_is_certified_by_then_and_nothing_follows():

@@ -240,9 +240,7 @@ def redraw_run(
     for folder in (settings.parent for settings in _settings_files(path)):
         for record in _records_in(folder):
             held_out = record.settings.get(SPLIT) == HELD_OUT
-            trained = TrainedRun.open(
-                RunFolder(path), data_dir=data_dir, device=device, held_out=held_out
-            )
+            trained = TrainedRun.open(RunFolder(path), data_dir=data_dir, device=device, held_out=held_out)
             notes.append(f"{folder.name}: {_redraw(trained, record, number)}")
     return notes
 

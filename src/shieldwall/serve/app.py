@@ -188,13 +188,15 @@ class _Routes:
                 await socket.close(1013, "your place was given to another visitor; close some of your pages")
 
     async def _converse(self, socket: WebSocket, tasks: TaskGroup) -> None:
-        job = _Job(-1)
+        job, next_at = _Job(-1), 0.0
         try:
             while (message := await socket.receive())["type"] != "websocket.disconnect":
                 if (text := message.get("text")) is None:
                     job.scope.cancel()
                     await socket.close(1003, "a message must be text")
                     return
+                await anyio.sleep_until(next_at)
+                next_at = anyio.current_time() + MESSAGE_SECONDS
                 try:
                     order = parse(text, self._service)
                     if isinstance(order, Start):
@@ -205,7 +207,6 @@ class _Routes:
                         job.stopped.set()
                 except UserError as error:
                     await job.tell(socket, {"type": "error", "message": str(error)})
-                await anyio.sleep(MESSAGE_SECONDS)
         except WebSocketDisconnect:  # while it was sent an answer
             pass
 
@@ -237,6 +238,8 @@ class _Job:
     """Cancelled when the page wants nothing more of it."""
 
     async def tell(self, socket: WebSocket, message: dict[str, Any]) -> None:
+        if socket.application_state != WebSocketState.CONNECTED:  # an earlier message found it gone
+            raise WebSocketDisconnect
         await socket.send_json({**message, "job": self.number})
 
 

@@ -100,6 +100,7 @@ def server_for(service: Service, host: str) -> uvicorn.Server:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        ws_per_message_deflate=False,
         h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         ws_max_size=4 * (math.prod(service.shape) // 3 + 1) + _MESSAGE_MARGIN,
         timeout_keep_alive=5,

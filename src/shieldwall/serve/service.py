@@ -15,13 +15,13 @@ from torch import nn
 from shieldwall.data import datasets
 from shieldwall.data.splits import Dataset, Split, TensorSplit
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles.votes import Vote, default_votes, vote_by_name
+from shieldwall.ensembles.votes import Vote, vote_set
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import load_members, noise_of
 from shieldwall.smoothing.inference import Labeler, default_batch_size
-from shieldwall.vocabulary import EAS
+from shieldwall.vocabulary import VOTE_TITLES, WE, member_vote
 
 BATCH_SECONDS = 0.015
 """About how long a batch may take: visitors wait for each other's."""
@@ -119,17 +119,11 @@ def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.dev
     )
 
 
-def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, list[Vote]]:
-    *members, weighted, max_margin = default_votes(num_members)
-    ensembles = {"we": [weighted], "mme": [max_margin], EAS: members} if num_members > 1 else {}
-    by_method = {
-        f"we-{method}": vote_by_name("we", num_members, weights) for method, weights in tuned.items()
-    }
-    return {
-        **ensembles,
-        **{vote.name: [vote] for vote in members},
-        **{name: [Vote(name, vote.scores)] for name, vote in by_method.items()},
-    }
+def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, Sequence[Vote]]:
+    ensembles = VOTE_TITLES if num_members > 1 else ()
+    members = (member_vote(k + 1) for k in range(num_members))
+    names = [*ensembles, *members, *(f"{WE}-{method}" for method in tuned)]
+    return {name: vote_set([name], num_members, tuned).counted for name in names}
 
 
 def _batch_size(

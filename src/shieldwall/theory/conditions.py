@@ -233,11 +233,17 @@ def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
     return m, g
 
 
+def checked_weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
+    """Weights (N,), 1 each for None."""
+    w = np.ones(members or 1) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.ndim != 1 or members not in (None, len(w)):
+        raise UserError(f"{members} members need {members} weights; given: {w.tolist()}")
+    if not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
+        raise UserError(f"weights must be finite, not negative and not all zero; given: {w.tolist()}")
+    return w
+
+
 def normalized_weights(weights: ArrayLike | None, members: int) -> Floats:
     """w / ||w||_1, (N,); equal weights for None."""
-    w = np.ones(members) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != (members,):
-        raise UserError(f"{members} members need {members} weights; given: {w.tolist()}")
-    if not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
-        raise UserError(f"weights must be finite, not negative and not all zero; given: {w.tolist()}")
+    w = checked_weights(weights, members)
     return np.asarray(w / w.sum())

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
+from shieldwall.theory.conditions import checked_weights
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ def weighted_portion(confidences: ArrayLike, truth: ArrayLike, weights: ArrayLik
     Confidences (N, D, K) -> (D,); equal weights by default.
     """
     wrong = _wrong_classes(confidences, truth)
-    summed = np.tensordot(_weights(weights, len(wrong)), wrong, axes=1)
+    summed = np.tensordot(checked_weights(weights, len(wrong)), wrong, axes=1)
     return _portion(summed.max(-1), summed.sum(-1))
 
 
@@ -94,7 +95,7 @@ def threshold_score(lam: ArrayLike) -> Floats:
 
 def weight_concentration(weights: ArrayLike) -> float:
     """d_w = |w|_2^2 / |w|_1^2: 1/N for equal weights, 1 where one member has it all."""
-    w = _weights(weights)
+    w = checked_weights(weights)
     return float((w**2).sum() / w.sum() ** 2)
 
 
@@ -104,7 +105,7 @@ def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) 
     P(WE = y0) >= 1 - p - P(X1-hat <= 0), fact:connection-margin-robustness.
     """
     scores = floats(scores)
-    w = _weights(weights, len(scores))
+    w = checked_weights(weights, len(scores))
     return np.asarray((1.0 + lam1) * np.tensordot(w, scores, axes=1) - lam1 * w.sum())
 
 
@@ -122,7 +123,7 @@ def we_moments(mu: ArrayLike, s: ArrayLike, lam1: ArrayLike, weights: ArrayLike)
 
     ((1 + lambda_1) mu - lambda_1) |w|_1   and   (1 + lambda_1)^2 s^2 |w|_2^2.
     """
-    mu, s, lam1, w = floats(mu), floats(s), floats(lam1), _weights(weights)
+    mu, s, lam1, w = floats(mu), floats(s), floats(lam1), checked_weights(weights)
     return Moments(((1 + lam1) * mu - lam1) * w.sum(), ((1 + lam1) * s) ** 2 * (w**2).sum())
 
 
@@ -217,15 +218,6 @@ def _samples(portions: ArrayLike) -> Floats:
     if samples.ndim != 1 or not len(samples):
         raise UserError(f"the portions of one model at D samples, (D,), are needed; given: {samples.shape}")
     return samples
-
-
-def _weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
-    w = np.ones(members or 1) if weights is None else floats(weights)
-    if w.ndim != 1 or not (w >= 0).all() or not w.any():
-        raise UserError(f"weights are not negative, and not all 0; given: {w.tolist()}")
-    if members is not None and len(w) != members:
-        raise UserError(f"{members} members need {members} weights; given: {len(w)}")
-    return w
 
 
 def _wrong_classes(confidences: ArrayLike, truth: ArrayLike) -> Floats:
