@@ -1,14 +1,20 @@
 """Studies as values: from rows to runs, the paper's settings, and mistakes in one line."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+from tiny_sets import write_cifar_binary
+
 from shieldwall import recipes
 from shieldwall.errors import UserError
 from shieldwall.results import paper
+from shieldwall.runs.certify import certify_run
+from shieldwall.runs.train import train_run
 from shieldwall.studies import study
 from shieldwall.studies.study import Study
 
@@ -207,3 +213,30 @@ def test_unknown_names_and_empty_choices() -> None:
     for scale in ("0", "2", "small"):
         with pytest.raises(UserError, match=r"--scale takes a number above 0 and at most 1, or `tiny`"):
             study.get("tab:mnisttable", scale=scale)
+
+
+CIFAR10 = """\
+like: .cifar10
+summary: smoke
+sigma: 0.5
+members: 2
+schedule.epochs: 100
+certification.n: 10_000
+rows: {}
+"""
+
+
+@pytest.mark.slow
+def test_every_row_of_cifar10_trains_and_certifies_on_a_few_images(tmp_path: Path) -> None:
+    """Each method of the paper with ResNet-110: one update on 19 images, then one certificate."""
+    write_cifar_binary(tmp_path / "cifar-10-batches-bin")
+    known = study.get(written(tmp_path, CIFAR10), scale="tiny")
+    methods = ("gaussian", "smoothadv", "macer", "stability", "drt", "drt-smoothadv", "drt-gd", "drt-cm")
+    assert {run.row for run in known.runs} == {*methods, "adp", "gal"}
+    for run in known.runs:
+        assert (run.recipe.model, run.recipe.schedule.epochs) == ("resnet110", 1)
+        start = None if run.start is None else str(tmp_path / run.start.folder)
+        folder = tmp_path / run.folder
+        train_run(replace(run.recipe, init_from=start), folder, data_dir=tmp_path)
+        certify_run(folder, data_dir=tmp_path)
+        assert len((folder / "certificates" / "we.tsv").read_text().splitlines()) == 2

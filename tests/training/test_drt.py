@@ -15,6 +15,7 @@ from torch.nn import functional as F
 import shieldwall as sw
 from shieldwall.distributed import ProcessGroup
 from shieldwall.models.attack import smoothed_pgd
+from shieldwall.models.registry import build_members
 from shieldwall.training.drt import (
     DRT,
     Group,
@@ -374,3 +375,26 @@ def test_what_cannot_be_regularised_is_refused() -> None:
         DRT(base, 1.0, 1.0, design="triples")
     with pytest.raises(sw.UserError, match="cannot wrap DRT"):
         DRT(DRT(base, 1.0, 1.0), 1.0, 1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["resnet20", "resnet110"])
+def test_a_step_of_deep_networks_is_the_textbook_s(model: str) -> None:
+    """One update of the CIFAR-10 networks, as the recipes call them, in float64."""
+    x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0)).double()
+    first, second = (one.double() for one in build_members(model, 2, 10, (3, 32, 32), 0))
+    second.load_state_dict(first.state_dict())
+    with torch.no_grad():
+        y = deepcopy(first)(x).argmax(-1)
+        for p in second.parameters():
+            p.mul_(1 + 0.003 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1)).double())
+    members, copies = [first, second], deepcopy([first, second])
+    objective = DRT(sw.GaussianAugmentation(DoubleNoise(0.01)), 5.0, 5.0)
+    loss = loss_at(objective, members, x, y, torch.Generator().manual_seed(1))
+    expected = textbook(copies, x, y, objective, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(loss.total, expected, rtol=1e-9, atol=1e-9)
+    assert float(loss.terms["gd"]) > 0
+    ours, theirs = gradient_of(loss.total, members), gradient_of(expected, copies)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-8
+    plain = loss_at(objective.base, copies, x, y, torch.Generator().manual_seed(1)).total
+    assert float((gradient_of(plain, copies) - theirs).norm() / theirs.norm()) > 0.01

@@ -236,11 +236,11 @@ def redraw_run(
     from shieldwall.runs.folder import RunFolder
     from shieldwall.runs.trained import TrainedRun  # loads torch, which the checks above do without
 
-    notes = []
+    run, notes = RunFolder(path), []
     for folder in (settings.parent for settings in _settings_files(path)):
         for record in _records_in(folder):
             held_out = record.settings.get(SPLIT) == HELD_OUT
-            trained = TrainedRun.open(RunFolder(path), data_dir=data_dir, device=device, held_out=held_out)
+            trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
             notes.append(f"{folder.name}: {_redraw(trained, record, number)}")
     return notes
 

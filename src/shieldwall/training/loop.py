@@ -64,8 +64,9 @@ def train(
         independent: train each member on an order and noise of its own. By default all see the same batches,
             which methods that compare members (DRT, ADP, GAL) need.
         device: where to train; by default where the members are.
-        checkpoint: a file written after every epoch, and within one every so many minutes. If it exists,
-            training resumes from it and yields the losses of an uninterrupted run.
+        checkpoint: a file written after every epoch, and within one every `checkpoint_minutes`. If it
+            exists, training resumes from it and yields the losses of an uninterrupted run. Several processes
+            resume in mid-epoch with rank 0's batch-norm statistics, which SmoothAdv's attack sees.
         on_epoch: called after each epoch with all records so far.
         on_batch: called after each batch with the number of images seen since the first epoch.
         world: the processes that train together, by default this one alone; see `distributed`. All
