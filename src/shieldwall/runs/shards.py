@@ -127,6 +127,14 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
     return run
 
 
+def certified_inputs(certificates: Path) -> set[int]:
+    """The inputs that are certified for all votes, by one process or in shards."""
+    folders = (certificates, *shards_folder(certificates).glob("*-of-*"))
+    return {
+        index for each in folders for index in read_lines(each, [file.stem for file in each.glob("*.tsv")])
+    }
+
+
 def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Sequence[int]:
     """The inputs still to do; those done must be the first, so that the files are in order."""
     common = min(len(done), len(wanted))
