@@ -5,6 +5,7 @@ import resource
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -172,16 +173,28 @@ def test_costs_are_measured_once(mine: Path, shieldwall: Shieldwall) -> None:
     assert Path("runs/step-seconds.json").read_bytes() == known
 
 
-def as_the_paper_s(place: Path, *arguments: str) -> list[str]:
+def as_the_paper_s(place: Path, *arguments: str, run: Sequence[str] = (), **variables: str) -> list[str]:
     """The lines of the paper's table, filled from nothing on 40 training and 3 test images."""
     write_mnist(place / "data" / "mnist", extra=34)
-    for verb in (["run"], ["report", "--to", "t.md"]):
+    for verb in (["run", *run], ["report", "--to", "t.md"]):
         with process(
-            *("-m", "shieldwall", "study", *verb, "tab:mnisttable", "--scale", "tiny", "--data-dir", "data"),
+            *(
+                "-m",
+                "shieldwall",
+                "study",
+                verb[0],
+                "tab:mnisttable",
+                *verb[1:],
+                "--scale",
+                "tiny",
+                "--data-dir",
+                "data",
+            ),
             *arguments,
             cwd=place,
+            **variables,
         ) as started:
-            done = finish(started)
+            done = finish(started, seconds=240)
         assert done.code == 0, done
         assert "scale 0.01: fewer epochs, inputs and draws" in done.out
     assert "not measured yet" not in done.out

@@ -135,8 +135,9 @@ def certify_run(
         mine: Sequence[int] = wanted
         if part is not None:
             refuse_other_settings(certificates, settings)
-            already = read_lines(certificates, chosen.reported)
-            mine = [index for index in part.part(wanted) if index not in already]
+            if places is None:
+                already = read_lines(certificates, chosen.reported)
+                mine = [index for index in part.part(wanted) if index not in already]
             settings = part.settings(settings)
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
