@@ -1,4 +1,4 @@
-"""`--on ray`: the bytes of one process, from certify and from a whole study, whatever is killed on the way."""
+"""`--on ray`: the bytes of one process, from certify and from a whole study, whatever is killed."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli_tools import Shieldwall, finish, free_port, process, timeless, wait_until
-from test_cli_study import MINE, as_the_paper_s, filled, is_done, mine, results, resumed  # noqa: F401
+from test_cli_study import RUN, as_the_paper_s, filled, mine, results, resumed  # noqa: F401
 
 from shieldwall.runs.verify import verify_run
 
@@ -76,6 +76,10 @@ def test_certify_killed_on_the_way_goes_on_to_the_bytes_of_one_process(
 @pytest.mark.parametrize("who", ["ray::_perform", "raylet/raylet", "gcs_server"])
 def test_a_study_killed_on_the_way_goes_on_to_the_same(who: str, filled: Path, mine: Path) -> None:  # noqa: F811
     """Here or there: what Ray began, processes of this machine finish."""
+
+    def began() -> bool:
+        return any(Path("runs").rglob("training.jsonl"))
+
     if who == "ray::_perform":  # Ray does the step again
         with process(
             "-m", "shieldwall", "study", "run", mine, "--on", "ray", "--jobs", "2", **OWN
@@ -84,7 +88,7 @@ def test_a_study_killed_on_the_way_goes_on_to_the_same(who: str, filled: Path, m
             kill(started.pid, who)
             assert finish(started).code == 0
     else:
-        killed_on_the_way(who, lambda: any(Path("runs").rglob("training.jsonl")), "study", "run", mine)
+        killed_on_the_way(who, began, "study", "run", mine)
         assert resumed(Path()).code == 0
     assert results(Path()) == results(filled)
 

@@ -29,7 +29,10 @@ rows:
   base: {recipe: smoke, tune: [sween]}
   drt: {recipe: digits-drt, from: base, rho: [[0.05, 0.2], [0.1, 0.2]], votes: [we]}
 """
-BROKEN = "  broken: {recipe: smoke, model: 'nowhere:nothing'}\n"
+BROKEN = """\
+  broken: {recipe: smoke, model: 'nowhere:nothing'}
+  diverging: {recipe: smoke, schedule.lr: 1.0e+30}
+"""
 RUN = ("-m", "shieldwall", "study", "run", "mine.yaml", "--jobs", "2")
 
 
@@ -148,9 +151,10 @@ def test_a_failed_row_does_not_stop_the_others(mine: Path, filled: Path, shieldw
     failed = shieldwall("study", "run", "mine.yaml")
     assert failed.code == 1
     assert "train broken, sigma 0.25, members 2, model nowhere:nothing: failed: model " in failed.out
-    assert failed.out.endswith("failed steps: 1; steps that need them, or are left: 2\n")
+    assert "train diverging, sigma 0.25, members 2: failed: training diverged in epoch 1" in failed.out
+    assert failed.out.endswith("failed steps: 2; steps that need them, or are left: 4\n")
     shown = shieldwall("study", "show", "mine.yaml", "--no-cost").out
-    assert shown.count("failed") == 2  # of the row, and why
+    assert shown.count("failed") == 4  # of each row, and why
     assert "cannot import 'nowhere'" in shown
     report = shieldwall("study", "report", "mine.yaml").out
     assert "`shieldwall study run mine.yaml --rows broken --sigma 0.25`" in report

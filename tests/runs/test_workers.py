@@ -1,6 +1,7 @@
 """The queue of inputs: each once, in long stretches, and no worker waits while another has plenty."""
 
 import heapq
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ def test_each_input_is_given_once_whoever_asks(inputs: int, workers: int, data: 
 def test_one_that_is_alone_takes_stretches_and_one_that_is_stopped_nothing() -> None:
     queue = InputQueue(range(64), 8)
     given = [queue.take(0) for _ in range(40)]
-    assert sum(after != before + 1 for before, after in zip(given, given[1:], strict=False)) < 12
+    assert sum(after != before + 1 for before, after in pairwise(given)) < 12
     queue.stop()
     assert queue.take(0) is None
 
@@ -53,7 +54,8 @@ def samples_that_decide(name: str) -> list[float]:
 
     (record,) = read_runs([RESULTS / name])
     table = record.certificates["we"]
-    assert table.counts is not None and record.recipe is not None
+    assert table.counts is not None
+    assert record.recipe is not None
     p = np.clip(table.counts.max(-1) / table.counts.sum(-1), 1e-4, 1 - 1e-4)
     edges = norm.cdf(np.arange(0, 3.1, 0.5) / record.recipe.sigma)
     n = (3.3**2 * p * (1 - p))[:, None] / (p[:, None] - edges) ** 2
