@@ -24,6 +24,13 @@ def resolve_device(name: torch.device | str | None = None) -> torch.device:
     return device
 
 
+def device_of(worker: int, device: str | None) -> str | None:
+    """That of a worker by its number: they are spread over the GPUs."""
+    if device is None and torch.cuda.is_available():
+        return f"cuda:{worker % torch.cuda.device_count()}"
+    return device
+
+
 @contextmanager
 def threads(number: int | None) -> Iterator[None]:
     """Use this number of threads for a while, where one is given: rounding depends on it."""

@@ -142,8 +142,8 @@ def free_port() -> int:
         return port
 
 
-def finish(started: subprocess.Popen[str]) -> Outcome:
-    out, err = started.communicate(timeout=120)
+def finish(started: subprocess.Popen[str], seconds: float = 120) -> Outcome:
+    out, err = started.communicate(timeout=seconds)
     return Outcome(started.returncode, out, err)
 
 

@@ -16,6 +16,7 @@ from scipy.stats import beta, norm
 from torch import Tensor, nn
 
 from shieldwall.console import progress_bar
+from shieldwall.runs.certify import certify_share
 from shieldwall.runs.verify import verify_run
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.sampler import Sampler
@@ -357,14 +358,14 @@ def test_what_is_not_said_again_stays_as_it_was_begun(shieldwall: Shieldwall, tr
     settings.write_text(settings.read_text().replace("threads: 1", "threads: 2"))
     seen: list[int] = []
 
-    def counts(self: Sampler, *arguments: object) -> Iterator[Counts]:
-        seen.extend((self.batch_size, torch.get_num_threads()))
+    def counts(self: Sampler, inputs: Iterator[object], first_place: int) -> Iterator[Counts]:
+        seen.extend((self.batch_size, torch.get_num_threads(), len(list(inputs))))
         yield from ()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Sampler, "counts", counts)
         assert shieldwall("certify", trained, "--limit", 3).code == 0
-    assert seen == [300, 2]
+    assert seen == [300, 2, 1]
     assert torch.get_num_threads() == 1
     refused(shieldwall("certify", trained, "--batch-size", 7), "other settings (batch_size: 300, not 7)")
 
@@ -399,12 +400,16 @@ def test_the_trial_is_made_once_and_its_choice_is_kept(
     assert len(timeless(trained)["we"]) == 4
 
 
-def test_the_processes_of_jobs_do_what_was_chosen_before_they_began(
+def test_of_those_that_share_the_inputs_the_first_tries_and_the_others_follow(
     shieldwall: Shieldwall, trained: Path, trial: list[dict[str, object]]
 ):
-    assert shieldwall("certify", trained, "--limit", 4, "--jobs", 2, "--no-compile").code == 0
+    task = {"path": str(trained), "to": "certificates", "device": None, "limit": 4, "compile": False}
+    for number, places in ((2, [2, 3]), (1, [0, 1])):
+        certify_share({**task, "shard": f"{number}/2"}, 0, iter(places))
     assert trial == [{"draws": 4 * 1_100, "threads": [1], "batch_size": None, "compile": False}]
+    assert shieldwall("merge", trained).code == 0
     assert batch_size(trained) == 123
+    assert len(timeless(trained)["we"]) == 5
 
 
 def test_shards_by_hand_try_nothing_and_follow_the_first(

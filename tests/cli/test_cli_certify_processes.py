@@ -90,7 +90,7 @@ def test_shards_are_not_merged_before_all_are_done(shieldwall: Shieldwall, train
     refused(
         shieldwall("merge", trained),
         "2 of 6 inputs of certificates are not certified yet, input 24 first",
-        "shards so far: 1-of-3, 3-of-3",
+        "shards so far: 1-of-3, 3-of-3; missing: 2-of-3",
     )
     assert snapshot(trained) == before
     assert shieldwall("certify", trained, "--limit", 6, "--shard", "2/3").code == 0
@@ -114,6 +114,16 @@ def test_shards_of_other_settings_are_not_mixed(shieldwall: Shieldwall, trained:
     shutil.rmtree(trained / "certificates.shards")
     assert shieldwall("certify", trained, "--limit", 1).code == 0
     refused(shieldwall("certify", trained, "--n", 500, "--shard", "1/2"), "other settings (n: 1000, not 500)")
+
+
+@pytest.mark.parametrize("key", ["members_sha256", "data_sha256"])
+def test_a_shard_of_other_members_or_data_is_refused_by_name(key: str, shieldwall: Shieldwall, trained: Path):
+    for number in (1, 2):
+        assert shieldwall("certify", trained, "--limit", 4, "--shard", f"{number}/2").code == 0
+    settings = trained / "certificates.shards/2-of-2/settings.yaml"
+    settings.write_text(yaml.safe_dump({**yaml.safe_load(settings.read_text()), key: 64 * "0"}))
+    said = "2-of-2 was certified with other members" if key == "members_sha256" else "data_sha256: "
+    refused(shieldwall("merge", trained), said, "2-of-2")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import resource
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,10 @@ rows:
   base: {recipe: smoke, tune: [sween]}
   drt: {recipe: digits-drt, from: base, rho: [[0.05, 0.2], [0.1, 0.2]], votes: [we]}
 """
-BROKEN = "  broken: {recipe: smoke, model: 'nowhere:nothing'}\n"
+BROKEN = """\
+  broken: {recipe: smoke, model: 'nowhere:nothing'}
+  diverging: {recipe: smoke, schedule.lr: 1.0e+30}
+"""
 RUN = ("-m", "shieldwall", "study", "run", "mine.yaml", "--jobs", "2")
 
 
@@ -147,9 +151,10 @@ def test_a_failed_row_does_not_stop_the_others(mine: Path, filled: Path, shieldw
     failed = shieldwall("study", "run", "mine.yaml")
     assert failed.code == 1
     assert "train broken, sigma 0.25, members 2, model nowhere:nothing: failed: model " in failed.out
-    assert failed.out.endswith("failed steps: 1; steps that need them, or are left: 2\n")
+    assert "train diverging, sigma 0.25, members 2: failed: training diverged in epoch 1" in failed.out
+    assert failed.out.endswith("failed steps: 2; steps that need them, or are left: 4\n")
     shown = shieldwall("study", "show", "mine.yaml", "--no-cost").out
-    assert shown.count("failed") == 2  # of the row, and why
+    assert shown.count("failed") == 4  # of each row, and why
     assert "cannot import 'nowhere'" in shown
     report = shieldwall("study", "report", "mine.yaml").out
     assert "`shieldwall study run mine.yaml --rows broken --sigma 0.25`" in report
@@ -172,16 +177,28 @@ def test_costs_are_measured_once(mine: Path, shieldwall: Shieldwall) -> None:
     assert Path("runs/step-seconds.json").read_bytes() == known
 
 
-def as_the_paper_s(place: Path, *arguments: str) -> list[str]:
+def as_the_paper_s(place: Path, *arguments: str, run: Sequence[str] = (), **variables: str) -> list[str]:
     """The lines of the paper's table, filled from nothing on 40 training and 3 test images."""
     write_mnist(place / "data" / "mnist", extra=34)
-    for verb in (["run"], ["report", "--to", "t.md"]):
+    for verb in (["run", *run], ["report", "--to", "t.md"]):
         with process(
-            *("-m", "shieldwall", "study", *verb, "tab:mnisttable", "--scale", "tiny", "--data-dir", "data"),
+            *(
+                "-m",
+                "shieldwall",
+                "study",
+                verb[0],
+                "tab:mnisttable",
+                *verb[1:],
+                "--scale",
+                "tiny",
+                "--data-dir",
+                "data",
+            ),
             *arguments,
             cwd=place,
+            **variables,
         ) as started:
-            done = finish(started)
+            done = finish(started, seconds=240)
         assert done.code == 0, done
         assert "scale 0.01: fewer epochs, inputs and draws" in done.out
     assert "not measured yet" not in done.out
@@ -246,7 +263,7 @@ def test_a_killed_worker_is_a_failed_step(filled: Path, mine: Path) -> None:
     with process(*RUN) as started:
         wait_until(lambda: any(Path("runs").rglob("training.jsonl")), started)
         children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-        workers = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        workers = [pid for pid in children if b"serve()" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         os.kill(int(workers[0]), signal.SIGKILL)
         ended = finish(started)
     assert ended.code == 1

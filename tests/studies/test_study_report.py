@@ -14,9 +14,8 @@ from shieldwall.report.formats import to_markdown
 from shieldwall.results import paper
 from shieldwall.results.record import read_runs
 from shieldwall.studies import report, study
-from shieldwall.studies.local import to_do
 from shieldwall.studies.report import shares_differ
-from shieldwall.studies.steps import Places, cost, steps_of
+from shieldwall.studies.steps import Places, cost, steps_of, to_do
 from shieldwall.studies.study import Run, Study
 
 ROOT = Path(__file__).parents[2]

@@ -18,6 +18,13 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; by def
 RunFolder = Annotated[
     Path, typer.Argument(help="A run folder made by `shieldwall train`, or a pretrained name.")
 ]
+On = Annotated[
+    str,
+    typer.Option(
+        help="Where to work: local (this machine), ray (the Ray cluster of this machine, or a new one on it) "
+        "or ray://HOST:PORT."
+    ),
+]
 NoiseSeed = Annotated[int | None, typer.Option(help="Noise seed; by default the recipe's.")]
 
 

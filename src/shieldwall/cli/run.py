@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, console, numbers
+from shieldwall.cli.options import DataDir, Device, NoiseSeed, On, RunFolder, console, numbers
 from shieldwall.cli.report import report_command
 from shieldwall.errors import UserError
 
@@ -191,7 +191,13 @@ def certify_command(
             help="Certify one part of the inputs, for example 3/16, or auto in a job array; then `merge`."
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Number of processes on this machine, with one thread each.")] = 1,
+    on: On = "local",
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of processes, with one thread each; by default 1, on Ray one for each GPU or core."
+        ),
+    ] = None,
     data_dir: DataDir = None,
     device: Device = None,
 ) -> None:
@@ -213,7 +219,8 @@ def certify_command(
         votes=[name.strip() for name in votes.split(",") if name.strip()],
         radii=decided, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile, batch_size=batch_size,
-        shard=shard, jobs=jobs, data_dir=data_dir, device=device, console=console,
+        shard=shard, jobs=1 if jobs is None and on == "local" else jobs, on=on, data_dir=data_dir,
+        device=device, console=console,
     )  # fmt: skip
     folder = certified.path if to == CERTIFICATES else certified.path / to
     if shard is not None:

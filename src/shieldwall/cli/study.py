@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from shieldwall.cli.options import DataDir, Device, console, numbers
+from shieldwall.cli.options import DataDir, Device, On, console, numbers
 
 if TYPE_CHECKING:
     from shieldwall.studies.steps import Places, Step
@@ -56,7 +56,7 @@ def show_command(
     device: Device = None,
 ) -> None:
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
-    from shieldwall.studies.local import unit_seconds
+    from shieldwall.studies.engine import unit_seconds
     from shieldwall.studies.steps import KINDS, steps_of, to_do
     from shieldwall.studies.steps import cost as unit_cost
 
@@ -94,8 +94,9 @@ def run_command(
     rows: Rows = "*",
     sigma: Sigma = "",
     scale: Scale = "1",
+    on: On = "local",
     jobs: Annotated[
-        int | None, typer.Option(help="Number of processes; by default one for each GPU, or for each core.")
+        int | None, typer.Option(help="Number of workers; by default one for each GPU, or for each core.")
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Stop after this time; the same command resumes.")
@@ -109,13 +110,14 @@ def run_command(
     A run that several rows or studies need is made once. A failed row does not stop the others.
     Example: `shieldwall study run tab:mnisttable --scale tiny`
     """
-    from shieldwall.studies.local import default_jobs, run_steps
+    from shieldwall.studies.engine import run_steps
     from shieldwall.studies.steps import steps_of
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
     console.print(study.title, soft_wrap=True)
-    number = default_jobs() if jobs is None else jobs
-    outcome = run_steps(steps_of(study), places, console, jobs=number, minutes=minutes, device=device)
+    outcome = run_steps(
+        steps_of(study), places, console, on=on, jobs=jobs, minutes=minutes, device=device
+    )  # fmt: skip
     if not outcome.left:
         console.print(f"next: shieldwall study report {study.command}", soft_wrap=True)
     elif not outcome.failed:
@@ -155,7 +157,7 @@ def report_command(
     from shieldwall.results.record import RunRecord, read_runs
     from shieldwall.results.rows import rows_of
     from shieldwall.studies import report
-    from shieldwall.studies.local import unit_seconds
+    from shieldwall.studies.engine import unit_seconds
     from shieldwall.studies.steps import steps_of, to_do
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)

@@ -2,29 +2,27 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 from rich.console import Console
 from torch import Tensor
 
 from shieldwall.console import defer_interrupt, progress_bar
-from shieldwall.data import datasets
-from shieldwall.devices import resolve_device, threads
+from shieldwall.data.datasets import split_sizes
+from shieldwall.devices import device_of, resolve_device, threads
 from shieldwall.ensembles.votes import VoteSet
-from shieldwall.errors import UserError, check_int
-from shieldwall.files import write_atomic
+from shieldwall.errors import UserError
+from shieldwall.files import disk_errors, write_atomic
 from shieldwall.models.registry import code_digest
-from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_writer import (
@@ -37,16 +35,18 @@ from shieldwall.results.certificate_writer import (
     refuse_other_settings,
 )
 from shieldwall.runs import environment
+from shieldwall.runs.cluster import LOCAL, workers_of
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.shards import Shard, merge_run, remaining, shards_folder
-from shieldwall.runs.trained import QUIET, TrainedRun, held_out_part
+from shieldwall.runs.shards import Shard, certified_inputs, merge_run, remaining, shards_folder
+from shieldwall.runs.trained import QUIET, TrainedRun
 from shieldwall.runs.verify import check_counts_in
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.trial import LEAST_FORWARDS, fastest
 
 IN_PROGRESS = "the current inputs"
-_POLL_SECONDS = 0.2
+_WORK = f"{__name__}:certify_share"
 
 
 def certify_run(
@@ -61,7 +61,9 @@ def certify_run(
     votes: Sequence[str] | None = None,
     compile: bool | None = None,
     shard: str | None = None,
-    jobs: int = 1,
+    places: Iterator[int] | None = None,
+    jobs: int | None = 1,
+    on: str = LOCAL,
     console: Console = QUIET,
     **changes: Any,
 ) -> RunFolder:
@@ -75,8 +77,9 @@ def certify_run(
     `held_out` certifies training images that no member has seen in place of the test images: what their
     certificates choose can be reported on the test images.
 
-    `shard` certifies one part of the inputs (`runs/shards.py`). `jobs` starts that number of processes on
-    this machine, with one thread each, and merges their parts.
+    `shard` certifies one part of the inputs (`runs/shards.py`), or those at `places` in the list of them.
+    `jobs` is the number of workers that share the inputs, each with one thread: processes of this machine, or
+    `on` Ray actors.
     """
     if Path(to).name != to or to in ("", ".."):
         raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
@@ -86,21 +89,21 @@ def certify_run(
         raise UserError(
             "certify cannot run under torchrun; use --jobs N on one machine or --shard K/N on several"
         )
-    check_int("--jobs", jobs)
-    if jobs < 1 or (jobs > 1 and shard is not None):
-        raise UserError(f"--jobs must be at least 1, and cannot be used with --shard; given: {jobs}")
+    by_several = on != LOCAL or jobs != 1
+    if by_several and shard is not None:
+        raise UserError(f"--jobs and --on cannot be used with --shard; given: {shard}")
     run = RunFolder(path)
     changes = {name: value for name, value in changes.items() if value is not None}
     if "radii" in changes:
         changes["radii"] = tuple(changes["radii"])
     which = replace(run.recipe.certification, **changes)
-    if jobs > 1:
-        options = {
+    if by_several:
+        task = {
             "path": str(run.path), "data_dir": None if data_dir is None else str(data_dir), "device": device,
             "seed": seed, "to": to, "held_out": held_out, "batch_size": batch_size, "votes": votes,
             "compile": compile, **changes,
         }  # fmt: skip
-        return _certify_by_processes(run, options, which, jobs, console)
+        return _certify_by_workers(run, task, which, jobs, on, console)
     part = None if shard is None else Shard.parse(shard)
     certificates = run.path / to
     folder = certificates if part is None else part.folder(certificates)
@@ -117,9 +120,11 @@ def certify_run(
     on_cpu = trained.device.type == "cpu"
     build = partial(trained.sampler, plan, chosen, prepare=bool(stored.get("prepared", not stored)))
     with threads(stored.get("threads") if on_cpu else None):
-        if not stored and part is None and _is_worth_a_trial(run, trained.device, which, wanted):
+        draws = len(wanted) * (which.n0 + which.n)
+        is_by_hand = part is not None and places is None
+        if not stored and not is_by_hand and on_cpu and draws * run.recipe.members >= LEAST_FORWARDS:
             numbers = sorted({torch.get_num_threads(), 1}, reverse=True)
-            sampler = fastest(build, _draws(which, wanted), numbers, batch_size=batch_size, compile=compile)
+            sampler = fastest(build, draws, numbers, batch_size=batch_size, compile=compile)
         else:
             sampler = build(
                 batch_size=stored.get("batch_size") if batch_size is None else batch_size,
@@ -138,8 +143,9 @@ def certify_run(
         mine: Sequence[int] = wanted
         if part is not None:
             refuse_other_settings(certificates, settings)
-            already = read_lines(certificates, chosen.reported)
-            mine = [index for index in part.part(wanted) if index not in already]
+            if places is None:
+                already = read_lines(certificates, chosen.reported)
+                mine = [index for index in part.part(wanted) if index not in already]
             settings = part.settings(settings)
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
@@ -152,18 +158,19 @@ def certify_run(
             if not were_sealed:
                 check_counts_in(folder)
             described = {**environment.describe(trained.device), "processes": 1}
-            left = remaining(writer.done, mine, folder)
+            left = [] if places is not None else remaining(writer.done, mine, folder)
             if writer.done and left:
                 _say_if_changed(console, run, folder, described)
             if part is not None:
                 write_atomic(folder / "environment.json", json.dumps(described).encode())
-            if not left:
+            if not left and places is None:
                 _say_all_done(console, folder, len(mine))
                 return run
             if part is None:
                 run.note_environment("certify", described)
-            source = _until(should_stop, trained, plan.noise, left)
-            with closing(sampler.counts(source, wanted.index(left[0]))) as counts:  # type: ignore[type-var]
+            mine_now = map(wanted.index, left) if places is None else places
+            counts = _counts(sampler, trained, wanted, takewhile(lambda _: not should_stop(), mine_now))
+            with closing(counts):
                 labels = trained.dataset.test.labels
                 _write(counts, writer, plan, chosen, labels, len(mine), console, check_lock)
             run.check_weights(weights, f"put those back that {folder} was made with, or delete {folder}")
@@ -219,29 +226,26 @@ def wanted_inputs(which: Certification, available: int) -> range:
     return range(0, available, which.every)[: which.limit]
 
 
-def _until(
-    should_stop: Callable[[], bool], trained: TrainedRun, noise: Noise, indices: Sequence[int]
-) -> Iterator[tuple[int, Tensor]]:
-    for index in indices:
-        if should_stop():
-            return
-        yield index, trained.image(noise, index)
+def _counts(
+    sampler: Sampler, trained: TrainedRun, wanted: Sequence[int], places: Iterator[int]
+) -> Generator[Counts, None, None]:
+    """Counts of the inputs at these places; consecutive ones are in the rows that one process gives them."""
+    place = next(places, None)
+
+    def stretch(following: int) -> Iterator[tuple[int, Tensor]]:
+        nonlocal place
+        while place == following:
+            yield wanted[place], trained.image(sampler.noise, wanted[place])
+            place, following = next(places, None), following + 1
+
+    while place is not None:
+        yield from sampler.counts(stretch(place), place)
 
 
 def _first_settings(certificates: Path) -> dict[str, Any]:
     """Those of the certificates, or of their first shard there is, which others continue."""
     shards = sorted(shards_folder(certificates).glob("*-of-*"))
     return next(filter(None, map(_stored_settings, [certificates, *shards])), {})
-
-
-def _draws(which: Certification, wanted: Sequence[int]) -> int:
-    return len(wanted) * (which.n0 + which.n)
-
-
-def _is_worth_a_trial(
-    run: RunFolder, device: torch.device, which: Certification, wanted: Sequence[int]
-) -> bool:
-    return device.type == "cpu" and _draws(which, wanted) * run.recipe.members >= LEAST_FORWARDS
 
 
 def _stored_settings(folder: Path) -> dict[str, Any]:
@@ -261,107 +265,67 @@ def _say_all_done(console: Console, folder: Path, total: int) -> None:
     console.print(message, highlight=False, markup=False, soft_wrap=True)
 
 
-def _certify_by_processes(
-    run: RunFolder, options: Mapping[str, Any], which: Certification, jobs: int, console: Console
+def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -> None:
+    """What one of several workers does: a shard of the inputs that it is given, one by one.
+
+    Whoever is first decides on the settings, and the others follow them.
+    """
+    first = next(places, None)
+    if first is None and not task["shard"].startswith("1/"):  # which checks the settings in any case
+        return
+    certificates = Path(task["path"]) / task["to"]
+    lock = FileLock(shards_folder(certificates) / ".settings.lock")
+
+    def given() -> Iterator[int]:
+        lock.release()  # once the settings are written
+        if first is not None:
+            yield first
+        yield from places
+
+    with ExitStack() as stack:
+        if not _first_settings(certificates):
+            with disk_errors(certificates):
+                shards_folder(certificates).mkdir(exist_ok=True)
+            stack.enter_context(lock)
+            if _first_settings(certificates):
+                lock.release()
+        certify_run(**{**task, "device": device_of(number, task["device"])}, places=given())
+
+
+def _certify_by_workers(
+    run: RunFolder, task: Mapping[str, Any], which: Certification, jobs: int | None, on: str, console: Console
 ) -> RunFolder:
-    """Certify `jobs` shards in parallel on this machine, and merge them."""
-    command = [sys.executable, "-c", "from shieldwall.runs.certify import work_on_shard; work_on_shard()"]
-    # One thread per process; a resumed folder keeps its number of threads.
-    variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    certificates = run.path / str(options["to"])
-    data_dir = None if options["data_dir"] is None else Path(options["data_dir"])
-    dataset = datasets.load(run.recipe.data, data_dir)
-    split = held_out_part(run.recipe, dataset) if options["held_out"] else dataset.test
-    wanted = wanted_inputs(which, len(split))
-    device = resolve_device(options["device"])
-    if _is_worth_a_trial(run, device, which, wanted) and not _first_settings(certificates):
-        trained = TrainedRun.open(
-            run, data_dir=data_dir, device=options["device"], held_out=options["held_out"]
-        )
-        plan, votes = trained.plan(which, options["seed"]), trained.votes(options["votes"] or None)
-        with threads(1):  # as each process has
-            sampler = fastest(
-                partial(trained.sampler, plan, votes, prepare=True), _draws(which, wanted), [1],
-                batch_size=options["batch_size"], compile=options["compile"],
-            )  # fmt: skip
-        options = {**options, "batch_size": sampler.batch_size, "compile": sampler.is_compiled}
-    if 0 < _done_inputs(certificates) < len(wanted):
-        now = environment.describe(device)
-        _say_if_changed(console, run, Shard(1, jobs).folder(certificates), now)
-    with defer_interrupt(console, IN_PROGRESS) as should_stop, run.lock():
+    """Certify shards by several workers, and merge them."""
+    certificates = run.path / task["to"]
+    data_dir = None if task["data_dir"] is None else Path(task["data_dir"])
+    train, test = split_sizes(run.recipe.data, data_dir)
+    held_out = len(range(0, train, run.recipe.holdout_every or 1))
+    wanted = wanted_inputs(which, held_out if task["held_out"] else test)
+    there = certified_inputs(certificates)
+    places = [place for place, index in enumerate(wanted) if index not in there]
+    if there and places and on == LOCAL:
+        now = environment.describe(resolve_device(task["device"]))
+        _say_if_changed(console, run, Shard(1, jobs or 1).folder(certificates), now)
+    errors: list[str] = []
+    with (
+        defer_interrupt(console, IN_PROGRESS) as should_stop,
+        run.lock(),
+        workers_of(on, _WORK, jobs, task["device"], places) as workers,
+    ):
         run.check_certificates(certificates.name)
-        workers = [
-            subprocess.Popen(
-                [*command, json.dumps({**options, "shard": f"{number + 1}/{jobs}"})],
-                env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                start_new_session=True,
-            )
-            for number in range(jobs)
-        ]  # fmt: skip
-        try:
-            _wait_for(workers, certificates, len(wanted), console, should_stop)
-        finally:
-            for worker in workers:
-                if worker.poll() is None:
-                    worker.kill()
-                worker.wait()
-                assert worker.stderr is not None
-                worker.stderr.close()
-    merge_run(run.path, to=str(options["to"]), console=QUIET)
+        began = time.perf_counter()
+        for k in range(workers.most):
+            workers.give(k, {**task, "shard": f"{k + 1}/{workers.most}"})
+        title = f"certifying {len(wanted)} inputs by {workers.most} processes"
+        with progress_bar(console, title, len(wanted), len(there)) as show:
+            while workers.busy:
+                errors += [answer["error"] for _, answer, _ in workers.answers() if answer["error"]]
+                if should_stop() or errors:  # those that are left end after their current inputs
+                    workers.stop()
+                if workers.busy and 0 < (new := sum(workers.taken())) < len(places):
+                    show(len(there) + new, f"{new / (time.perf_counter() - began):.3g} inputs/s")
+            if errors:
+                raise UserError(errors[0])
+            show(len(wanted), f"{len(places) / (time.perf_counter() - began):.3g} inputs/s")
+    merge_run(run.path, to=task["to"], console=QUIET)
     return run
-
-
-def _wait_for(
-    workers: Sequence["subprocess.Popen[str]"],
-    certificates: Path,
-    total: int,
-    console: Console,
-    should_stop: Callable[[], bool],
-) -> None:
-    """Wait for all processes; if one fails, or on Ctrl-C, they stop after their current inputs."""
-    began = time.perf_counter()
-    before = _done_inputs(certificates)
-    title = f"certifying {total} inputs by {len(workers)} processes"
-    asked = False
-    with progress_bar(console, title, total, before) as show:
-        while any(worker.poll() is None for worker in workers):
-            failed = any(worker.poll() not in (None, 0) for worker in workers)
-            if (should_stop() or failed) and not asked:
-                asked = True
-                for worker in workers:
-                    if worker.poll() is None:
-                        worker.send_signal(signal.SIGINT)
-            time.sleep(_POLL_SECONDS)
-            done = _done_inputs(certificates)
-            if before < done < total:
-                show(done, f"{(done - before) / (time.perf_counter() - began):.3g} inputs/s")
-        if should_stop():
-            return
-        for worker in workers:
-            if worker.returncode:
-                assert worker.stderr is not None
-                message = worker.stderr.read().strip().rpartition("\n")[2]
-                raise UserError(
-                    message.removeprefix("error: ")
-                    or f"a process ended with code {worker.returncode}; run the same command to resume"
-                )
-        show(total, f"{(total - before) / (time.perf_counter() - began):.3g} inputs/s")
-
-
-def _done_inputs(certificates: Path) -> int:
-    """How many inputs are certified, by one process or in shards."""
-    files: dict[Path, Path] = {}
-    for folder in (certificates, *shards_folder(certificates).glob("*-of-*")):
-        for file in sorted(folder.glob("*.tsv"))[:1]:
-            files[folder] = file
-    return sum(max(0, file.read_bytes().count(b"\n") - 1) for file in files.values())
-
-
-def work_on_shard() -> None:
-    """What a process of `jobs` does: its options come as JSON."""
-    try:
-        certify_run(**json.loads(sys.argv[1]))
-    except UserError as error:
-        sys.exit(f"error: {' '.join(str(error).split())}")
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -98,6 +98,9 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
             raise UserError(
                 f"{run.path} has no shards of {to} to merge; make them with `shieldwall certify --shard K/N`"
             )
+        for folder in folders if run.is_trained() else ():
+            if read_settings(folder / "settings.yaml").get("members_sha256") != run.weights_digest():
+                raise UserError(f"{folder} was certified with other members than the run's; delete it")
         settings = _common_settings(folders)
         total = int(settings[WANTED])
         for folder in folders:
@@ -110,9 +113,11 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
         there = set.intersection(*(set(by_input) for by_input in lines.values()))
         there |= set(read_lines(certificates, votes))
         if missing := [index for index in wanted if index not in there]:
+            names, count = [folder.name for folder in folders], int(folders[0].name.rpartition("-")[2])
+            lost = [name for k in range(count) if (name := f"{k + 1}-of-{count}") not in names]
             raise UserError(
                 f"{len(missing)} of {total} inputs of {to} are not certified yet, input {missing[0]} first; "
-                f"shards so far: {', '.join(folder.name for folder in folders)}; "
+                f"shards so far: {', '.join(names)}; missing: {', '.join(lost[:9]) or 'none'}; "
                 "run the missing and unfinished shards"
             )
         run.unseal(f"{to}/")
@@ -125,6 +130,14 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
         shutil.rmtree(shards_folder(certificates))
     console.print(f"{certificates}: {total} inputs of {len(folders)} shards", soft_wrap=True)
     return run
+
+
+def certified_inputs(certificates: Path) -> set[int]:
+    """The inputs that are certified for all votes, by one process or in shards."""
+    folders = (certificates, *shards_folder(certificates).glob("*-of-*"))
+    return {
+        index for each in folders for index in read_lines(each, [file.stem for file in each.glob("*.tsv")])
+    }
 
 
 def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Sequence[int]:

@@ -13,13 +13,14 @@ import torch
 
 from shieldwall.data.datasets import dataset_spec
 from shieldwall.data.splits import TensorSplit
-from shieldwall.devices import resolve_device
+from shieldwall.devices import device_of, resolve_device
 from shieldwall.ensembles.votes import vote_set
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
 from shieldwall.recipes import Certification, Recipe, from_mapping
 from shieldwall.results.archive import pack
 from shieldwall.runs.certify import certify_run
+from shieldwall.runs.cluster import LOCAL
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.pretrained import resolve_run
 from shieldwall.runs.train import train_run
@@ -34,15 +35,9 @@ _TRAINING_PIXELS, _NOISY_PIXELS = 50_000, 200_000
 """Of one batch that is timed, on a CPU."""
 
 
-def device_of(worker: int, device: str | None) -> str | None:
-    """That of a worker by its number: they are spread over the GPUs."""
-    if device is None and torch.cuda.is_available():
-        return f"cuda:{worker % torch.cuda.device_count()}"
-    return device
-
-
-def perform(task: Mapping[str, Any], device: str | None) -> Any:
+def perform(task: Mapping[str, Any], worker: int, places: object = None) -> Any:
     """Do one step, or time one of its kind."""
+    device = device_of(worker, task["device"])
     recipe, folder = from_mapping(task["recipe"]), Path(task["folder"])
     where: dict[str, Any] = {"data_dir": task["data_dir"] and Path(task["data_dir"]), "device": device}
     if task["kind"] == "time train":
@@ -63,8 +58,9 @@ def perform(task: Mapping[str, Any], device: str | None) -> Any:
     elif task["kind"] == "certify":
         settings = asdict(recipe.certification) | {"limit": recipe.certification.limit or sys.maxsize}
         certify_run(
-            folder, to=task["to"], compile=task["compile"] or None, seed=recipe.seed, **settings, **where
-        )
+            folder, to=task["to"], compile=task["compile"] or None, seed=recipe.seed,
+            on=task.get("on", LOCAL), jobs=task.get("jobs", 1), **settings, **where,
+        )  # fmt: skip
     elif task["kind"] == "pack":
         pack(folder, Path(task["archive"]))
     return None

@@ -1,0 +1,127 @@
+"""Doing the steps of a study: by processes of this machine, or by Ray.
+
+Nothing is stored here: what is done is read from the run folders, so that it can be killed at any time, and
+two can share the same work.
+"""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+
+from shieldwall.files import write_output
+from shieldwall.runs.cluster import GPUS, LOCAL, RAY, workers_of
+from shieldwall.studies.steps import Places, Step, cost, task, to_do
+
+_WORK = "shieldwall.studies.work:perform"
+_SECONDS_BETWEEN_LINES = 60.0
+_SAMPLES_TO_SHARE = 1_000_000
+"""A certification of more is worth actors of its own, which take seconds to start."""
+
+
+@dataclass
+class Outcome:
+    """What is left of the steps, and why."""
+
+    left: list[Step]
+    failed: dict[str, str] = field(default_factory=dict)
+    """Step -> error."""
+
+
+def machine_name(device: str | None) -> str:
+    """The GPU, or what the cores are."""
+    for file in sorted(GPUS.glob("*/information")) if device != "cpu" else ():
+        return file.read_text().partition("Model:")[2].partition("\n")[0].strip()
+    return f"cpu ({platform.machine()}, {os.cpu_count()} cores)"
+
+
+def run_steps(
+    steps: Sequence[Step], places: Places, console: Console,
+    *, on: str = LOCAL, jobs: int | None = None, minutes: float | None = None, device: str | None = None,
+) -> Outcome:  # fmt: skip
+    """Do all steps that are not done, each after those that it needs, by `jobs` workers.
+
+    A failed step is noted, and what needs it is left. After `minutes`, or on Ctrl-C, all processes end at
+    once: nothing is lost but the epoch or the input in progress.
+    """
+    end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+    outcome = Outcome(to_do(steps, places))
+    left, total, last_line, has_waited = outcome.left, len(outcome.left), time.monotonic(), False
+    if not left:
+        return outcome
+    with workers_of(on, _WORK, jobs, device) as workers:
+        while time.monotonic() < end:
+            names = {step.name for step in left}
+            busy = {step.run.key for step in workers.names}
+            ready = [step for step in left if step.name not in outcome.failed and step.run.key not in busy]
+            ready = [step for step in ready if not any(need.name in names for need in step.needs)]
+            if not ready and not busy:
+                break
+            for step in ready if workers.idle else ():
+                if step.run.key in busy or not workers.idle:
+                    continue
+                if places.is_done(step):  # by another process
+                    left.remove(step)
+                elif places.is_locked(step.run):
+                    if not has_waited:
+                        console.print(f"waiting for another process that works on {step.run}", soft_wrap=True)
+                    has_waited = True
+                else:
+                    places.note_failure(step, None)
+                    shared = {}
+                    if on != LOCAL and step.kind == "certify" and cost(step, places)[1] > _SAMPLES_TO_SHARE:
+                        shared = {"on": RAY, "jobs": workers.most}
+                    workers.give(step, {**task(step, places), "device": device, **shared})
+                    busy.add(step.run.key)
+            for step, answer, seconds in workers.answers():
+                error = answer["error"]
+                if answer["locked"]:
+                    continue
+                if error is None and places.is_done(step):
+                    left.remove(step)
+                    done = f"{total - len(left)} of {total} steps"
+                    console.print(f"{step}: done in {seconds:.1f} s ({done})", soft_wrap=True)
+                    continue
+                outcome.failed[step.name] = error or "it ended without its result"
+                places.note_failure(step, outcome.failed[step.name])
+                console.print(f"{step}: failed: {outcome.failed[step.name]}", soft_wrap=True)
+            if time.monotonic() - last_line > _SECONDS_BETWEEN_LINES:
+                last_line = time.monotonic()
+                for step in workers.names:
+                    console.print(f"{step}: {places.state(step)}", soft_wrap=True)
+    return outcome
+
+
+def unit_seconds(
+    steps: Sequence[Step], places: Places, device: str | None, console: Console | None
+) -> tuple[dict[str, float], str]:
+    """The seconds of a unit of each kind of step, and the machine; what is not known is measured once.
+
+    Without a console nothing is measured, and seconds of another machine will do.
+    """
+    file, machine = places.roots[0] / "step-seconds.json", machine_name(device)
+    known: dict[str, dict[str, float]] = json.loads(file.read_text()) if file.is_file() else {}
+    if console is None:
+        machine = machine if machine in known else next(iter(known), "")
+        return known.get(machine, {}), machine
+    units = [(*cost(step, places), step) for step in steps]
+    done = known.get(machine, {})
+    missing = {kind: step for kind, count, step in units if count and kind not in done}
+    if missing:
+        console.print(f"timing {len(missing)} kinds of steps on this machine", soft_wrap=True)
+    with workers_of(LOCAL, _WORK, 1, device) as workers:
+        for kind, step in missing.items():
+            kind_of_work = f"time {json.loads(kind)[0]}"
+            workers.give(step, {**task(step, places), "kind": kind_of_work, "device": device})
+            while not (answers := list(workers.answers())):
+                pass
+            if answers[0][1]["error"] is not None:
+                console.print(f"no cost for {kind}: {answers[0][1]['error']}", soft_wrap=True)
+                continue
+            known.setdefault(machine, {})[kind] = float(answers[0][1]["value"])
+            write_output(file, (json.dumps(known, indent=2) + "\n").encode())
+    return known.get(machine, {}), machine
