@@ -34,6 +34,8 @@ OPTIONS = {
     "exact": ["--exact-noise"],
     "radii": ["--radii", "0.25,0.5"],
     "radii-linf": ["--radii", "0.03,0.06", "--norm", "linf"],
+    "correct-only": ["--correct-only"],
+    "correct-only-radii": ["--correct-only", "--radii", "0.25,0.5"],
 }
 PLAIN = {"bound": "one-sided", "noise": "gaussian(0.25)", "norm": "l2", "precision": "float32"}
 RECORDED = {
@@ -46,6 +48,8 @@ RECORDED = {
     "exact": {"noise": "exact-gaussian(0.25)"},
     "radii": {"bound": "sequential(1000)"},
     "radii-linf": {"bound": "sequential(1000)", "norm": "linf"},
+    "correct-only": {},
+    "correct-only-radii": {"bound": "sequential(1000)"},
 }
 """What is written in place of the plain cells."""
 BOUND_AFTER_SMOOTHING = {
@@ -109,6 +113,7 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
         for line in found:
             cells = {column: line[column] for column in PLAIN}
             bound = BOUND_AFTER_SMOOTHING[expected["bound"]] if vote == EAS else expected["bound"]
+            bound = bound if int(line["n"]) else "not bounded"
             assert cells == {**expected, "bound": bound}
             assert (line["alpha"], line["seed"], line["vote"]) == ("0.001", "0", vote)
 
@@ -121,6 +126,7 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
         ("bfloat16", {"precision": "bfloat16", "inputs": 10}),
         ("exact", {"noise": "exact-gaussian(0.25)"}),
         ("radii-linf", {"radii": [0.03, 0.06], "norm": "linf", "n": 1_000}),
+        ("correct-only", {"correct_only": True}),
     ],
 )
 def test_the_settings_say_it_too(name: str, said: dict[str, object], certified: Path):
@@ -189,6 +195,42 @@ def test_what_is_certified_at_the_radii_is_nearly_what_all_draws_certify(
         assert (np.abs(plain - radius)[here != there] < 0.05 / scale).all()
 
 
+@pytest.mark.parametrize(("name", "plain"), [("correct-only", "certificates"), ("correct-only-radii", "radii")])
+def test_correct_only_leaves_out_the_bounds_of_inputs_that_count_nowhere(
+    name: str, plain: str, certified: Path, shieldwall: Shieldwall, tmp_path: Path
+):
+    ours, theirs = votes_of(certified, name), votes_of(certified, plain)
+    wrong = [
+        all(chosen(found[row]) != int(found[row]["label"]) for found in theirs.values()) for row in range(30)
+    ]
+    assert 0 < sum(wrong) < 30
+    for vote, found in lines(certified, name).items():
+        for row, (line, full) in enumerate(zip(found, lines(certified, plain)[vote], strict=True)):
+            if wrong[row]:
+                given = [line[cell] for cell in ("predict", "radius", "correct", "n", "bound", "counts0")]
+                assert given == ["-1", "0.0", "0", "0", "not bounded", full["counts0"]]
+            else:
+                assert {**line, "time": ""} == {**full, "time": ""}
+    tables = []
+    for folder in (name, plain):
+        assert shieldwall("report", certified / folder, "--table", tmp_path / f"{folder}.md").code == 0
+        tables.append((tmp_path / f"{folder}.md").read_text().splitlines())
+    rows, full_rows = ([line.split("|") for line in table if line.startswith("| smoke")] for table in tables)
+    assert [row[2:-3] for row in rows] == [row[2:-4] for row in full_rows]  # all but abst. and inputs
+    assert "wrong classes not bounded" in "\n".join(tables[0])
+    assert ours.keys() == theirs.keys()
+
+
+def test_only_wrong_classes_may_lack_a_bound(certified: Path, tmp_path: Path):
+    run = Path(shutil.copytree(certified, tmp_path / "run"))
+    (run / "SHA256SUMS").unlink()
+    settings = run / "correct-only/settings.yaml"
+    settings.write_text(settings.read_text().replace("correct_only: true\n", ""))
+    found = verify_run(run)
+    assert found.status == "changed"
+    assert "no samples for a bound" in found.detail
+
+
 def test_exact_noise_draws_other_noise_and_buys_the_same_radii(certified: Path):
     assert column(certified, "exact", "counts") != column(certified, "certificates", "counts")
     for line in every_line(certified, "exact"):
@@ -222,7 +264,7 @@ def test_going_on_gives_the_same_bytes(name: str, shieldwall: Shieldwall, certif
 
 
 @pytest.mark.parametrize("size", [400, 7])
-@pytest.mark.parametrize("name", ["radii", "exact"])
+@pytest.mark.parametrize("name", ["radii", "exact", "correct-only"])
 def test_the_batch_size_changes_the_time_alone(
     name: str, size: int, shieldwall: Shieldwall, certified: Path, trained: Path
 ):

@@ -3,7 +3,7 @@
     idx label predict radius correct                    must be among the columns, by name
     time                                                H:MM:SS.ffffff
     p_lower p_upper n alpha n0 seed norm precision vote
-    bound                                               one-sided, two-sided, sequential(N), ...
+    bound                                               one-sided, two-sided(0.05), sequential(N), not bounded, ...
     counts counts0                                      9,1,0; by member for EAS: 9,1,0;8,2,0
     noise                                               gaussian(0.25), laplace(0.177), ...
 
@@ -20,6 +20,7 @@ import numpy as np
 from shieldwall.errors import UserError
 from shieldwall.results.certificates import (
     DEVIATIONS,
+    NOT_BOUNDED,
     Certificates,
     Floats,
     Ints,
@@ -59,6 +60,12 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
         (labels == ABSTAIN) & (radii > 0),
         lambda k: f"radius is {radii[k]:g}, but an abstention certifies nothing",
     )
+    if {"bound", "n"} <= table.columns.keys():
+        not_bounded = np.array([cell == NOT_BOUNDED for cell in table.columns["bound"]])
+        table.refuse(
+            not_bounded & ((labels != ABSTAIN) | (table.whole("n") != 0)),
+            lambda k: f"bound is {NOT_BOUNDED!r}, but there is a certificate, or n is not 0",
+        )
     table.check_indices(indices)
     counts, counts0 = table.counts("counts"), table.counts("counts0")
     for column, by_class in (("n", counts), ("n0", counts0)):
@@ -189,13 +196,15 @@ class _Table:
         return self.shared("noise", str)
 
     def bound(self) -> str | None:
-        """The bound of all inputs; of several with other parameters, the kind."""
+        """The bound of all inputs that have one; of several with other parameters, the kind."""
         bounds = self._different("bound")
+        if len(bounds) > 1:
+            bounds.pop(NOT_BOUNDED, None)
         for bound, row in bounds.items():
             kind, parameter = split_call(bound)
             if parameter is not None and kind.endswith("sequential"):
                 self._whole("bound", row, parameter)
-        return self.shared("bound", str) or shared(split_call(bound)[0] for bound in bounds)
+        return shared(bounds) or shared(split_call(bound)[0] for bound in bounds)
 
     # Other tools may have something else in the columns below: what is not in our form is not read.
 

@@ -62,6 +62,7 @@ def certify_run(
     compile: bool | None = None,
     shard: str | None = None,
     jobs: int = 1,
+    correct_only: bool = False,
     console: Console = QUIET,
     **changes: Any,
 ) -> RunFolder:
@@ -73,7 +74,8 @@ def certify_run(
     folder is found by a trial on a CPU, if there is much work (`smoothing.trial`).
 
     `held_out` certifies training images that no member has seen in place of the test images: what their
-    certificates choose can be reported on the test images.
+    certificates choose can be reported on the test images. `correct_only` draws nothing to bound an input for
+    which every vote chose a wrong class.
 
     `shard` certifies one part of the inputs (`runs/shards.py`). `jobs` starts that number of processes on
     this machine, with one thread each, and merges their parts.
@@ -98,7 +100,7 @@ def certify_run(
         options = {
             "path": str(run.path), "data_dir": None if data_dir is None else str(data_dir), "device": device,
             "seed": seed, "to": to, "held_out": held_out, "batch_size": batch_size, "votes": votes,
-            "compile": compile, **changes,
+            "compile": compile, "correct_only": correct_only, **changes,
         }  # fmt: skip
         return _certify_by_processes(run, options, which, jobs, console)
     part = None if shard is None else Shard.parse(shard)
@@ -111,7 +113,7 @@ def certify_run(
     run.check_weights(weights, "run the same command again")
     chosen = trained.votes(votes or None)
     tuned = run.tuned_weights()
-    plan = trained.plan(which, seed)
+    plan = replace(trained.plan(which, seed), correct_only=correct_only)
     wanted = wanted_inputs(which, len(trained.dataset.test))
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
@@ -194,7 +196,7 @@ def _write(
             last = now
             draws += int(counts.estimation[0].sum())
             note = f"{done / (now - began):.3g} inputs/s"
-            if plan.certification.radii:
+            if plan.certification.radii or plan.correct_only:
                 note += f", {1 - draws / (done * plan.certification.n):.0%} of the samples saved"
             show(before + done, note)
 

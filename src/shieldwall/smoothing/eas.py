@@ -121,7 +121,7 @@ def _check_counts(selection: Ints, counts: Ints) -> None:
         )
     for name, by_member in (("choice", selection), ("bounds", counts)):
         draws = by_member.sum(-1)
-        unequal = ((draws != draws[:, :1]) | (draws < 1)).any(1)
+        unequal = ((draws != draws[:, :1]) | (draws < (name == "choice"))).any(1)
         if unequal.any():
             raise UserError(
                 "members must be counted on the same samples; "
