@@ -39,7 +39,7 @@ OPTIONS = {
 }
 PLAIN = {"bound": "one-sided", "noise": "gaussian(0.25)", "norm": "l2", "precision": "float32"}
 RECORDED = {
-    "two-sided": {"bound": "two-sided"},
+    "two-sided": {"bound": "two-sided(0.05)"},
     "linf": {"norm": "linf"},
     "l1": {"norm": "l1"},
     "tf32": {"precision": "tf32"},
@@ -54,7 +54,7 @@ RECORDED = {
 """What is written in place of the plain cells."""
 BOUND_AFTER_SMOOTHING = {
     "one-sided": "after-smoothing",
-    "two-sided": "after-smoothing-two-sided",
+    "two-sided(0.05)": "after-smoothing-two-sided(0.05)",
     "sequential(1000)": "after-smoothing-sequential(1000)",
 }
 
@@ -121,7 +121,7 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("two-sided", {"bound": "two-sided"}),
+        ("two-sided", {"bound": "two-sided(0.05)"}),
         ("linf", {"norm": "linf"}),
         ("bfloat16", {"precision": "bfloat16", "inputs": 10}),
         ("exact", {"noise": "exact-gaussian(0.25)"}),
@@ -147,8 +147,8 @@ def test_two_sided_bounds_follow_from_the_counts(certified: Path):
     for line in every_line(certified, "two-sided"):
         k = wins(line)
         runner_up = max(count for label, count in enumerate(counts(line["counts"])) if label != chosen(line))
-        p_lower = beta.ppf(ALPHA / 2, k, N - k + 1)
-        p_upper = min(1 - p_lower, beta.ppf(1 - ALPHA / 2, runner_up + 1, N - runner_up))
+        p_lower = beta.ppf(0.95 * ALPHA, k, N - k + 1)
+        p_upper = min(1 - p_lower, beta.ppf(1 - 0.05 * ALPHA, runner_up + 1, N - runner_up))
         assert float(line["p_lower"]) == pytest.approx(p_lower, rel=1e-9)
         assert float(line["p_upper"]) == pytest.approx(p_upper, rel=1e-9)
         radius = max(0.0, SIGMA / 2 * (norm.ppf(p_lower) - norm.ppf(p_upper)))
@@ -273,7 +273,7 @@ def test_the_batch_size_changes_the_time_alone(
 
 
 MIXED = [
-    ("certificates", "two-sided", "bound: 'one-sided', not 'two-sided'"),
+    ("certificates", "two-sided", "bound: 'one-sided', not 'two-sided(0.05)'"),
     ("certificates", "linf", "norm: 'l2', not 'linf'"),
     ("certificates", "float16", "precision: 'float32', not 'float16'"),
     ("certificates", "tf32", "precision: 'float32', not 'tf32'"),

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import multinomial
+from scipy.stats import multinomial, norm
 
 from shieldwall import UserError
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
@@ -30,7 +30,7 @@ def distributions() -> np.ndarray:
     return np.array([(a, b, 1 - a - b) for a, b in product(steps, repeat=2) if a + b < 0.995])
 
 
-@pytest.mark.parametrize("bound", [OneSided(), TwoSided(), Sequential(14)], ids=str)
+@pytest.mark.parametrize("bound", [OneSided(), TwoSided(0.5), Sequential(14)], ids=str)
 @pytest.mark.parametrize("alpha", [0.3, 0.05])
 def test_all_bounds_of_a_certificate_hold_together(bound: Bound, alpha: float) -> None:
     n = 14
@@ -48,7 +48,7 @@ def test_two_sided_needs_no_union_however_many_rivals_there_are(alpha: float) ->
     """Six classes as likely as each other, beside the chosen one: all outcomes of 6 draws."""
     n, rivals = 6, 6
     counts = np.array([row for row in product(range(n + 1), repeat=rivals + 1) if sum(row) == n])
-    p_lower, p_upper = TwoSided()(np.zeros(len(counts), dtype=np.int64), counts, alpha)
+    p_lower, p_upper = TwoSided(0.9)(np.zeros(len(counts), dtype=np.int64), counts, alpha)
     for p in (0.02, 0.1, 0.14, 0.16):
         wrong = (p_lower > 1 - rivals * p) | (p_upper < p)
         assert multinomial.pmf(counts, n, [1 - rivals * p] + [p] * rivals)[wrong].sum() <= alpha
@@ -68,12 +68,23 @@ def test_two_sided_bounds_every_other_class() -> None:
     rng = np.random.default_rng(1)
     counts = rng.multinomial(500, [0.55, 0.2, 0.15, 0.1], size=40)
     chosen = rng.integers(0, 4, 40)
-    p_lower, p_upper = TwoSided()(chosen, counts, 0.01)
+    p_lower, p_upper = TwoSided(0.2)(chosen, counts, 0.01)
     for k, (row, c) in enumerate(zip(counts, chosen, strict=True)):
-        others = [clopper_pearson_upper(row[y], 500, 0.005) for y in range(4) if y != c]
-        assert p_lower[k] == clopper_pearson_lower(row[c], 500, 0.005)
+        others = [clopper_pearson_upper(row[y], 500, 0.2 * 0.01) for y in range(4) if y != c]
+        assert p_lower[k] == clopper_pearson_lower(row[c], 500, (1 - 0.2) * 0.01)
         assert p_upper[k] == min(1 - p_lower[k], max(others))
     assert (p_upper < 1 - p_lower).any()
+
+
+@pytest.mark.parametrize("p", [[0.999, 0.001, 0.0], [0.7, 0.1, 0.2], [0.4, 0.3, 0.3]])
+def test_the_two_sided_bound_is_nearly_the_better_of_both_at_all_of_alpha(p: list[float]) -> None:
+    """No radius is more than 0.01 sigma below the one-sided one, and most of what halves of alpha gain is kept."""
+    counts = np.random.default_rng(2).multinomial(10_000, p, size=200)
+    chosen = np.zeros(200, np.int64)
+    bounds = OneSided(), TwoSided(), TwoSided(0.5)
+    one, ours, halves = (norm.ppf(low) - norm.ppf(up) for low, up in (b(chosen, counts, 0.001) for b in bounds))
+    assert (ours > one - 0.02).all()
+    assert (ours > halves - 0.1 * np.maximum(halves - one, 0.0) - 0.02).all()
 
 
 def test_sequential_is_the_sequence_before_n_and_clopper_pearson_at_n() -> None:
@@ -111,7 +122,8 @@ def test_count_of_class_any_leading_shape() -> None:
     "text",
     [
         "one-sided",
-        "two-sided",
+        "two-sided(0.05)",
+        "two-sided(0.5)",
         "sequential(100000)",
     ],
 )

@@ -200,6 +200,7 @@ class _Table:
         bounds = self._different("bound")
         if len(bounds) > 1:
             bounds.pop(NOT_BOUNDED, None)
+        bounds = {_with_share(bound): row for bound, row in bounds.items()}
         for bound, row in bounds.items():
             kind, parameter = split_call(bound)
             if parameter is not None and kind.endswith("sequential"):
@@ -252,5 +253,11 @@ def _seconds(cell: str) -> float:
 
 
 def with_current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of certificates with the keys of older versions renamed."""
-    return {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}
+    """The settings of certificates with the names of older versions replaced."""
+    settings = {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}
+    return {**settings, "bound": _with_share(str(settings["bound"]))} if "bound" in settings else settings
+
+
+def _with_share(bound: str) -> str:
+    """The two-sided bound of older versions had half of alpha for each side."""
+    return f"{bound}(0.5)" if bound.endswith("two-sided") else bound

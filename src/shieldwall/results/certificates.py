@@ -54,7 +54,7 @@ class Certificates:
     n0: int | None = None
     alpha: float | None = None
     bound: str | None = None
-    """How counts became bounds: one-sided, two-sided, sequential(N) with at most N samples, ..."""
+    """How counts became bounds: one-sided, two-sided(0.05), sequential(N) with at most N samples, ..."""
     noise: str | None = None
     """The kind of noise and its parameter, such as gaussian(0.25)."""
     norm: str = "l2"

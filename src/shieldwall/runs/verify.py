@@ -20,7 +20,7 @@ from shieldwall.recipes import Certification
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_file import parse
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED, read_settings
-from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints
+from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints, split_call
 from shieldwall.results.checks import SEALED, SUMS, Sums, certificate_names, check_votes, sha256
 from shieldwall.results.record import FOLDER, RunRecord, read_runs
 from shieldwall.runs.pretrained import PACKAGED, packaged_run
@@ -261,7 +261,7 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         raise UserError(f"{folder} was certified with other code of the model {trained.recipe.model}")
     rows = sorted(random.SystemRandom().sample(range(len(certified)), min(number, len(certified))))
     certification = Certification(
-        n0=settings["n0"], n=settings["n"], alpha=settings["alpha"], bound=settings["bound"],
+        n0=settings["n0"], n=settings["n"], alpha=settings["alpha"], bound=split_call(settings["bound"])[0],
         radii=tuple(settings.get("radii", ())), norm=settings["norm"], precision=settings["precision"],
         exact_noise=str(settings["noise"]).startswith("exact"),
     )  # fmt: skip

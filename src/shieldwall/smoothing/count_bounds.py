@@ -16,7 +16,7 @@ from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.smoothing.betting import sequence_lower
 
-_RECORDED = "one-sided, two-sided, sequential(N)"
+_RECORDED = "one-sided, two-sided(SHARE), sequential(N)"
 
 LAST_LOOK = 0.8
 """The share of alpha that a sequential certificate keeps for the last look."""
@@ -60,24 +60,33 @@ class OneSided(Bound):
 
 @dataclass(frozen=True)
 class TwoSided(Bound):
-    """Class A at alpha / 2, and the other class seen most often at alpha / 2; both by Clopper-Pearson.
+    """Class A at (1 - s) alpha, and the other class seen most often at s alpha; both by Clopper-Pearson.
 
     Gives lem:rand-smooth-vanilla-certify both of its probabilities. Rests on: the number of draws is
     fixed beforehand. Which class is the runner-up is not known, but it is one class, fixed before the
-    draws: its own upper bound fails with probability at most alpha / 2, and the class seen most often has
-    no smaller one. So no union bound over the classes is needed. 1 - p_lower covers the runner-up, too.
+    draws: its own upper bound fails with probability at most s alpha, and the class seen most often has
+    no smaller one. So no union bound over the classes is needed. 1 - p_lower covers the runner-up, too, so
+    that each input has the better of both. Of s = 0.05, its price is small where the runner-up is of no use,
+    and its gain near the largest where it is (docs/choosing.md).
     """
+
+    share: float = 0.05
+    """s: the part of alpha for the runner-up."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share < 1.0:
+            raise UserError(f"the share of alpha for the runner-up must lie in (0, 1); given: {self.share}")
 
     def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
         trials = counts.sum(-1)
         others = np.array(counts)
         np.put_along_axis(others, np.asarray(chosen)[..., None], -1, -1)
-        p_lower = clopper_pearson_lower(count_of_class(chosen, counts), trials, alpha / 2)
-        p_upper = clopper_pearson_upper(others.max(-1), trials, alpha / 2)
+        p_lower = clopper_pearson_lower(count_of_class(chosen, counts), trials, (1 - self.share) * alpha)
+        p_upper = clopper_pearson_upper(others.max(-1), trials, self.share * alpha)
         return p_lower, np.minimum(1.0 - p_lower, p_upper)
 
     def __str__(self) -> str:
-        return "two-sided"
+        return f"two-sided({self.share:g})"
 
 
 @dataclass(frozen=True)
@@ -126,6 +135,8 @@ def parse_bound(text: Bound | str) -> Bound:
                 return OneSided()
             case "two-sided" if text == name:
                 return TwoSided()
+            case "two-sided":
+                return TwoSided(float(argument))
             case "sequential":
                 return Sequential(int(argument))
     except ValueError as error:
