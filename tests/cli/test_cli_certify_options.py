@@ -46,16 +46,16 @@ RECORDED = {
     "float16": {"precision": "float16"},
     "bfloat16": {"precision": "bfloat16"},
     "exact": {"noise": "exact-gaussian(0.25)"},
-    "radii": {"bound": "sequential(1000)"},
-    "radii-linf": {"bound": "sequential(1000)", "norm": "linf"},
+    "radii": {"bound": "sequential(1000,0.35,0.25)"},
+    "radii-linf": {"bound": "sequential(1000,0.35,0.25)", "norm": "linf"},
     "correct-only": {},
-    "correct-only-radii": {"bound": "sequential(1000)"},
+    "correct-only-radii": {"bound": "sequential(1000,0.35,0.25)"},
 }
 """What is written in place of the plain cells."""
 BOUND_AFTER_SMOOTHING = {
     "one-sided": "after-smoothing",
     "two-sided(0.05)": "after-smoothing-two-sided(0.05)",
-    "sequential(1000)": "after-smoothing-sequential(1000)",
+    "sequential(1000,0.35,0.25)": "after-smoothing-sequential(1000,0.35,0.25)",
 }
 
 
@@ -195,7 +195,9 @@ def test_what_is_certified_at_the_radii_is_nearly_what_all_draws_certify(
         assert (np.abs(plain - radius)[here != there] < 0.05 / scale).all()
 
 
-@pytest.mark.parametrize(("name", "plain"), [("correct-only", "certificates"), ("correct-only-radii", "radii")])
+@pytest.mark.parametrize(
+    ("name", "plain"), [("correct-only", "certificates"), ("correct-only-radii", "radii")]
+)
 def test_correct_only_leaves_out_the_bounds_of_inputs_that_count_nowhere(
     name: str, plain: str, certified: Path, shieldwall: Shieldwall, tmp_path: Path
 ):
@@ -319,7 +321,7 @@ def test_a_folder_of_another_precision_is_not_taken_up_without_it(shieldwall: Sh
             ["--radii", "0.5", "--bound", "two-sided"],
             ["bound='two-sided' needs a fixed number of samples; remove radii"],
         ),
-        (["--radii", "0.5", "--n", "10"], ["n = 10 ", "alpha = 0.001", "use n >= 11"]),
+        (["--radii", "0.5", "--n", "10"], ["n = 10 ", "alpha = 0.001", "use n >= 12"]),
     ],
 )
 def test_values_that_cannot_be_are_refused_before_any_work(
@@ -522,11 +524,16 @@ def test_progress_shows_the_speed_and_what_stopping_early_saves(shieldwall: Shie
     saving = shieldwall("certify", trained, "--limit", 4, *OPTIONS["radii"], "--to", "radii").out.splitlines()
     speed = r"  \d[\d.e+]* inputs/s"
     for out, note in ((plain, speed), (saving, speed + r", (\d+)% of the samples saved")):
-        assert len(out) == 3
+        assert len(out) == 3 + (out is saving)
         assert re.fullmatch(r"certifying 4 inputs, 4 votes: 25%" + note, out[0]), out
         assert re.fullmatch(r"certifying 4 inputs, 4 votes: 100%, done in \d+\.\d s" + note, out[1]), out
     draws = sum(int(line["n"]) for line in lines(trained, "radii")["we"])
     assert saving[1].endswith(f", {1 - draws / (4 * N):.0%} of the samples saved")
+    fewest = np.ceil(np.log(ALPHA) / norm.logcdf(0.5 / SIGMA))
+    assert saving[2] == (
+        f"samples that bound: {draws / 4:,.0f} per input on average; radius 0.5 takes 346 if all agree, "
+        f"and {fewest:.0f} in any test"
+    )
 
 
 def test_a_terminal_of_80_columns_has_room_for_all_of_it():

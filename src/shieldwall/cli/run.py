@@ -173,7 +173,9 @@ def certify_command(
             help="For tables: draw no samples to bound an input for which every vote selected a wrong class.",
         ),
     ] = False,
-    bound: Annotated[str | None, typer.Option(help="Confidence bound: one-sided, or two-sided (uses the runner-up).")] = None,
+    bound: Annotated[
+        str | None, typer.Option(help="Confidence bound: one-sided, or two-sided, with the runner-up.")
+    ] = None,
     norm: Annotated[
         str | None, typer.Option(help="Norm of the radii: l1, l2 or linf; by default the norm of the noise.")
     ] = None,

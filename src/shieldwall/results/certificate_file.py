@@ -3,7 +3,8 @@
     idx label predict radius correct                    must be among the columns, by name
     time                                                H:MM:SS.ffffff
     p_lower p_upper n alpha n0 seed norm precision vote
-    bound                                               one-sided, two-sided(0.05), sequential(N), not bounded, ...
+    bound                                               one-sided, two-sided(0.05), not bounded,
+                                                        sequential(N,0.35,0.25), ...
     counts counts0                                      9,1,0; by member for EAS: 9,1,0;8,2,0
     noise                                               gaussian(0.25), laplace(0.177), ...
 
@@ -204,7 +205,7 @@ class _Table:
         for bound, row in bounds.items():
             kind, parameter = split_call(bound)
             if parameter is not None and kind.endswith("sequential"):
-                self._whole("bound", row, parameter)
+                self._whole("bound", row, parameter.split(",")[0])
         return shared(bounds) or shared(split_call(bound)[0] for bound in bounds)
 
     # Other tools may have something else in the columns below: what is not in our form is not read.

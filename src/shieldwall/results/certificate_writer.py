@@ -135,8 +135,8 @@ class CertificateWriter:
         p_lower, p_upper, n, counts, counts0 = (rows[0] for rows in made_from if rows is not None)
         cells = [
             idx, label, predicted, repr(float(c.radii[0])), int(predicted == label),
-            timedelta(seconds=seconds), repr(float(p_lower)), repr(float(p_upper)), c.bound if n else NOT_BOUNDED,
-            int(n), repr(c.alpha), _joined(counts), c.n0, _joined(counts0),
+            timedelta(seconds=seconds), repr(float(p_lower)), repr(float(p_upper)),
+            c.bound if n else NOT_BOUNDED, int(n), repr(c.alpha), _joined(counts), c.n0, _joined(counts0),
             c.noise, c.norm, c.precision, self.seed, vote,
         ]  # fmt: skip
         return ("\t".join(map(str, cells)) + "\n").encode()

@@ -54,7 +54,7 @@ class Certificates:
     n0: int | None = None
     alpha: float | None = None
     bound: str | None = None
-    """How counts became bounds: one-sided, two-sided(0.05), sequential(N) with at most N samples, ..."""
+    """How counts became bounds: one-sided, two-sided(0.05), sequential(N,...) with at most N samples, ..."""
     noise: str | None = None
     """The kind of noise and its parameter, such as gaussian(0.25)."""
     norm: str = "l2"
@@ -142,7 +142,7 @@ class Certificates:
     def max_n(self) -> int | None:
         """The maximum samples of an input, if sampling could stop early."""
         kind, parameter = split_call(self.bound)
-        return int(parameter) if parameter and kind.endswith("sequential") else None
+        return int(parameter.split(",")[0]) if parameter and kind.endswith("sequential") else None
 
 
 def split_call(text: str | None) -> tuple[str, str | None]:

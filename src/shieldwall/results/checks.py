@@ -159,8 +159,8 @@ def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) ->
         right = table.selection_counts.argmax(-1).reshape(len(table), -1) == table.truth[:, None]
         if (wrong := ~bounded & (right.any(1) | (not settings.get("correct_only")))).any():
             raise UserError(
-                f"{file}, line {wrong.argmax() + 2}: it has no samples for a bound, which only inputs of a wrong "
-                "class may lack, and only with --correct-only"
+                f"{file}, line {wrong.argmax() + 2}: it has no samples for a bound, which only inputs of a "
+                "wrong class may lack, and only with --correct-only"
             )
         if table.bound == NOT_BOUNDED:
             return
@@ -169,6 +169,7 @@ def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) ->
     )
     if settings.get("radii"):
         expected: tuple[str, str | None] = ("sequential", str(settings.get("n")))
+        parameter = parameter and parameter.split(",")[0]
     else:
         expected = split_call(str(settings["bound"]))
         if table.n is not None and (other := bounded & (table.n != settings.get("n"))).any():

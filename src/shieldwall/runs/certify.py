@@ -43,6 +43,7 @@ from shieldwall.runs.trained import QUIET, TrainedRun, held_out_part
 from shieldwall.runs.verify import check_counts_in
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 from shieldwall.smoothing.trial import LEAST_FORWARDS, fastest
 
 IN_PROGRESS = "the current inputs"
@@ -185,7 +186,7 @@ def _write(
     """Certificates from counts, into the folder as they come, with progress on the console."""
     began = last = time.perf_counter()
     title = f"certifying {total} inputs, {len(votes.counted)} vote{'s' * (len(votes.counted) > 1)}"
-    draws = 0
+    draws = done = 0
     before = len(writer.done)
     with progress_bar(console, title, total, before) as show:
         for done, counts in enumerate(all_counts, start=1):
@@ -199,6 +200,14 @@ def _write(
             if plan.certification.radii or plan.correct_only:
                 note += f", {1 - draws / (done * plan.certification.n):.0%} of the samples saved"
             show(before + done, note)
+    rule = plan.stopping
+    if isinstance(rule, StopAtRadii) and draws:
+        floor, largest = fewest_draws(plan.ball, rule.radii[-1], rule.alpha), rule.radii[-1]
+        console.print(
+            f"samples that bound: {draws / done:,.0f} per input on average; radius {largest:g} takes "
+            f"{rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
 
 @contextmanager

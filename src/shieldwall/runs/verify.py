@@ -173,8 +173,8 @@ def check_counts(certificates: Mapping[str, Certificates], settings: Mapping[str
             raise UserError(f"{file} has no counts, or several alphas, so its certificates cannot be checked")
         from_counts = eas_from_counts if table.counts.ndim == 3 else certificates_from_counts
         again = from_counts(
-            table.selection_counts, table.counts, table.noise or "", table.alpha,
-            bound="one-sided" if table.bound == NOT_BOUNDED else table.bound or "", norm=table.norm, size=settings.get("size"),
+            table.selection_counts, table.counts, table.noise or "", table.alpha, norm=table.norm,
+            bound="one-sided" if table.bound == NOT_BOUNDED else table.bound or "", size=settings.get("size"),
         )  # fmt: skip
         _refuse_rows(file, table, again.labels != table.labels, "its label is not what its counts give")
         for name in ("p_lower", "p_upper", "radii"):

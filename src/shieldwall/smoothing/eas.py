@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 PREFIX = "after-smoothing"
-"""What the bound of these certificates begins with in a file, before `-two-sided` or `-sequential(N)`."""
+"""What the bound of these certificates begins with in a file, before `-two-sided` or `-sequential`."""
 
 
 def eas_from_counts(
@@ -71,7 +71,7 @@ def eas_from_counts(
     """Certificates of EAS from its members' counts, (M, N, K) each.
 
     The options are those of `certificates_from_counts`; a bound may also be given as these certificates
-    record it, such as after-smoothing-sequential(1000). p_lower bounds A, and p_upper B.
+    record it, such as after-smoothing-two-sided(0.05). p_lower bounds A, and p_upper B.
     """
     binomial.check_alpha(alpha)
     selection = validate_counts("selection_counts", selection_counts)

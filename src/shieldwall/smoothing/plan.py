@@ -47,7 +47,8 @@ class Plan:
         stopping = {"radii": sorted({float(radius) for radius in c.radii})} if c.radii else {}
         return {
             "noise": str(self.noise), "size": self.size, "norm": self.ball.norm, "n0": c.n0, "n": c.n,
-            "alpha": c.alpha, "bound": c.bound if c.radii else str(self.stopping.bound), **stopping, "seed": self.seed, "precision": c.precision,
+            "alpha": c.alpha, "bound": c.bound if c.radii else str(self.stopping.bound), **stopping,
+            "seed": self.seed, "precision": c.precision,
             **({"correct_only": True} if self.correct_only else {}),
         }  # fmt: skip
 

@@ -6,8 +6,8 @@ Every batch has the same shape, so that a draw is classified by the same kernels
 batch. With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever
 the work began: some kernels round by row. An input stops after T draws, or at a look at which its
 stopping rule says so; looks are fixed numbers of draws, so no decision depends on the batches (the rows
-then do, on what other inputs needed). Where true classes are given, an input for which every vote chose another
-one is complete after n0 draws. On an accelerator the counts of one batch are read while the next
+then do, on what other inputs needed). Where true classes are given, an input for which every vote chose
+another one is complete after n0 draws. On an accelerator the counts of one batch are read while the next
 one runs: the device never waits for the host.
 """
 
@@ -68,8 +68,8 @@ class Sampler:
     ) -> None:
         """With an example of the inputs the classifiers are tried at it first (`smoothing.probe`).
 
-        `prepare` takes their fastest form (`smoothing.prepared`) if that agrees with them there. `truth` has the
-        true class of every index: where all votes choose another one, nothing is drawn to bound it.
+        `prepare` takes their fastest form (`smoothing.prepared`) if that agrees with them there. `truth` has
+        the true class of every index: where all votes choose another one, nothing is drawn to bound it.
         """
         if batch_size is not None:
             check_int("batch_size", batch_size)
