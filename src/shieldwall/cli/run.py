@@ -174,7 +174,7 @@ def certify_command(
         ),
     ] = False,
     bound: Annotated[
-        str | None, typer.Option(help="Confidence bound: one-sided, or two-sided, with the runner-up.")
+        str | None, typer.Option(help="Confidence bound: one-sided, or two-sided (with the runner-up).")
     ] = None,
     norm: Annotated[
         str | None, typer.Option(help="Norm of the radii: l1, l2 or linf; by default the norm of the noise.")
