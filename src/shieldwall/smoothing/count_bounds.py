@@ -100,7 +100,7 @@ class Sequential(Bound):
     which happen with probability p^t* < u alpha. An input that is always right takes ln(u) / ln(alpha) more
     draws than any test must make. The last look needs no help from the others: among bounds of its share that
     rise with the successes Clopper-Pearson's is the largest. The shares are those with the fewest draws of
-    some that were tried on MNIST's ensembles (docs/choosing.md).
+    some that were tried on MNIST's ensembles.
     """
 
     n: int
