@@ -11,11 +11,11 @@ import math
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from documents import write_or_check
+from documents import table, write_or_check
 
 from shieldwall.results.certificates import Certificates
 from shieldwall.results.metrics import average_certified_radius, certified_accuracy, default_radii
@@ -65,11 +65,6 @@ union bound: beside them, ours show the order of magnitude only.
 
 def prose(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), 119, break_long_words=False, break_on_hyphens=False) + "\n"
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, [":--", *["--:"] * (len(header) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def certified(log: Certificates, n: int, bound: str = "one-sided") -> Certificates:
