@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from shieldwall.errors import UserError
@@ -37,6 +37,12 @@ def markdown_report(run: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         report([run.resolve(), "--table", "table.md"], Path(folder))
         return (Path(folder) / "table.md").read_text(encoding="utf-8")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown, its first column aligned left."""
+    lines = [header, [":--", *["--:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def write_or_check(pages: Mapping[Path, str], *, check: bool, command: str) -> bool:

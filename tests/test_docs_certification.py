@@ -20,7 +20,7 @@ from shieldwall import cli
 from shieldwall.noise.registry import KINDS
 from shieldwall.results.certificate_file import COLUMNS
 from shieldwall.runs.predict import predict_run
-from shieldwall.smoothing.count_bounds import LAST_LOOK
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
 from shieldwall.smoothing.inference import DTYPES
 from shieldwall.smoothing.radius import in_norm
 from shieldwall.vocabulary import BOUNDS, NORMS
@@ -127,9 +127,16 @@ def test_the_largest_radii_are_as_said() -> None:
 
 def test_alpha_is_shared_between_the_looks_as_said() -> None:
     text = section("Stopping early")
-    assert round(5 * LAST_LOOK, 9) == 4
-    assert "at most alpha / 5" in text
-    assert "Clopper-Pearson at 4 alpha / 5" in text
+    assert f"Clopper-Pearson at {LAST_LOOK:g} alpha" in text
+    assert f"a is {Sequential.sequence:g} alpha" in text
+    assert f"({Sequential.unanimous:g} alpha)^(1/t)" in text
+
+
+def test_the_floor_of_samples_is_as_said() -> None:
+    told = re.findall(r"([\d.]+) sigma (?:these are )?([\d,]+)(?:\s+samples)?[,.]", section("Stopping early"))
+    assert len(told) == 3
+    for radius, draws in told:
+        assert int(draws.replace(",", "")) == math.ceil(math.log(0.001) / norm.logcdf(float(radius)))
 
 
 @pytest.mark.parametrize("size", [4, 100])

@@ -64,7 +64,7 @@ def test_the_python_of_a_page_runs(
         header, *rows = Path("mine.tsv").read_text().splitlines()
         assert header == "idx\tlabel\tpredict\tradius\tcorrect\tbound"
         assert len(rows) == 4
-        assert all(row.endswith("\tsequential(10000)") for row in rows)
+        assert all(row.endswith("\tsequential(10000,0.35,0.25)") for row in rows)
     if page.stem == "own-training":
         assert names["records"][-1]["loss"] < names["records"][0]["loss"]
         assert Path("ensemble.pt").is_file()

@@ -35,24 +35,28 @@ OPTIONS = {
     "exact": ["--exact-noise"],
     "radii": ["--radii", "0.25,0.5"],
     "radii-linf": ["--radii", "0.03,0.06", "--norm", "linf"],
+    "correct-only": ["--correct-only"],
+    "correct-only-radii": ["--correct-only", "--radii", "0.25,0.5"],
 }
 PLAIN = {"bound": "one-sided", "noise": "gaussian(0.25)", "norm": "l2", "precision": "float32"}
 RECORDED = {
-    "two-sided": {"bound": "two-sided"},
+    "two-sided": {"bound": "two-sided(0.05)"},
     "linf": {"norm": "linf"},
     "l1": {"norm": "l1"},
     "tf32": {"precision": "tf32"},
     "float16": {"precision": "float16"},
     "bfloat16": {"precision": "bfloat16"},
     "exact": {"noise": "exact-gaussian(0.25)"},
-    "radii": {"bound": "sequential(1000)"},
-    "radii-linf": {"bound": "sequential(1000)", "norm": "linf"},
+    "radii": {"bound": "sequential(1000,0.35,0.25)"},
+    "radii-linf": {"bound": "sequential(1000,0.35,0.25)", "norm": "linf"},
+    "correct-only": {},
+    "correct-only-radii": {"bound": "sequential(1000,0.35,0.25)"},
 }
 """What is written in place of the plain cells."""
 BOUND_AFTER_SMOOTHING = {
     "one-sided": "after-smoothing",
-    "two-sided": "after-smoothing-two-sided",
-    "sequential(1000)": "after-smoothing-sequential(1000)",
+    "two-sided(0.05)": "after-smoothing-two-sided(0.05)",
+    "sequential(1000,0.35,0.25)": "after-smoothing-sequential(1000,0.35,0.25)",
 }
 
 
@@ -110,6 +114,7 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
         for line in found:
             cells = {column: line[column] for column in PLAIN}
             bound = BOUND_AFTER_SMOOTHING[expected["bound"]] if vote == EAS else expected["bound"]
+            bound = bound if int(line["n"]) else "not bounded"
             assert cells == {**expected, "bound": bound}
             assert (line["alpha"], line["seed"], line["vote"]) == ("0.001", "0", vote)
 
@@ -117,11 +122,12 @@ def test_every_line_of_every_file_says_what_it_was_made_with(name: str, certifie
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("two-sided", {"bound": "two-sided"}),
+        ("two-sided", {"bound": "two-sided(0.05)"}),
         ("linf", {"norm": "linf"}),
         ("bfloat16", {"precision": "bfloat16", "inputs": 10}),
         ("exact", {"noise": "exact-gaussian(0.25)"}),
         ("radii-linf", {"radii": [0.03, 0.06], "norm": "linf", "n": 1_000}),
+        ("correct-only", {"correct_only": True}),
     ],
 )
 def test_the_settings_say_it_too(name: str, said: dict[str, object], certified: Path):
@@ -142,8 +148,8 @@ def test_two_sided_bounds_follow_from_the_counts(certified: Path):
     for line in every_line(certified, "two-sided"):
         k = wins(line)
         runner_up = max(count for label, count in enumerate(counts(line["counts"])) if label != chosen(line))
-        p_lower = beta.ppf(ALPHA / 2, k, N - k + 1)
-        p_upper = min(1 - p_lower, beta.ppf(1 - ALPHA / 2, runner_up + 1, N - runner_up))
+        p_lower = beta.ppf(0.95 * ALPHA, k, N - k + 1)
+        p_upper = min(1 - p_lower, beta.ppf(1 - 0.05 * ALPHA, runner_up + 1, N - runner_up))
         assert float(line["p_lower"]) == pytest.approx(p_lower, rel=1e-9)
         assert float(line["p_upper"]) == pytest.approx(p_upper, rel=1e-9)
         radius = max(0.0, SIGMA / 2 * (norm.ppf(p_lower) - norm.ppf(p_upper)))
@@ -190,6 +196,44 @@ def test_what_is_certified_at_the_radii_is_nearly_what_all_draws_certify(
         assert (np.abs(plain - radius)[here != there] < 0.05 / scale).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "plain"), [("correct-only", "certificates"), ("correct-only-radii", "radii")]
+)
+def test_correct_only_leaves_out_the_bounds_of_inputs_that_count_nowhere(
+    name: str, plain: str, certified: Path, shieldwall: Shieldwall, tmp_path: Path
+):
+    ours, theirs = votes_of(certified, name), votes_of(certified, plain)
+    wrong = [
+        all(chosen(found[row]) != int(found[row]["label"]) for found in theirs.values()) for row in range(30)
+    ]
+    assert 0 < sum(wrong) < 30
+    for vote, found in lines(certified, name).items():
+        for row, (line, full) in enumerate(zip(found, lines(certified, plain)[vote], strict=True)):
+            if wrong[row]:
+                given = [line[cell] for cell in ("predict", "radius", "correct", "n", "bound", "counts0")]
+                assert given == ["-1", "0.0", "0", "0", "not bounded", full["counts0"]]
+            else:
+                assert {**line, "time": ""} == {**full, "time": ""}
+    tables = []
+    for folder in (name, plain):
+        assert shieldwall("report", certified / folder, "--table", tmp_path / f"{folder}.md").code == 0
+        tables.append((tmp_path / f"{folder}.md").read_text().splitlines())
+    rows, full_rows = ([line.split("|") for line in table if line.startswith("| smoke")] for table in tables)
+    assert [row[2:-3] for row in rows] == [row[2:-4] for row in full_rows]  # all but abst. and inputs
+    assert "wrong classes not bounded" in "\n".join(tables[0])
+    assert ours.keys() == theirs.keys()
+
+
+def test_only_wrong_classes_may_lack_a_bound(certified: Path, tmp_path: Path):
+    run = Path(shutil.copytree(certified, tmp_path / "run"))
+    (run / "SHA256SUMS").unlink()
+    settings = run / "correct-only/settings.yaml"
+    settings.write_text(settings.read_text().replace("correct_only: true\n", ""))
+    found = verify_run(run)
+    assert found.status == "changed"
+    assert "no samples for a bound" in found.detail
+
+
 def test_exact_noise_draws_other_noise_and_buys_the_same_radii(certified: Path):
     assert column(certified, "exact", "counts") != column(certified, "certificates", "counts")
     for line in every_line(certified, "exact"):
@@ -223,7 +267,7 @@ def test_going_on_gives_the_same_bytes(name: str, shieldwall: Shieldwall, certif
 
 
 @pytest.mark.parametrize("size", [400, 7])
-@pytest.mark.parametrize("name", ["radii", "exact"])
+@pytest.mark.parametrize("name", ["radii", "exact", "correct-only"])
 def test_the_batch_size_changes_the_time_alone(
     name: str, size: int, shieldwall: Shieldwall, certified: Path, trained: Path
 ):
@@ -232,7 +276,7 @@ def test_the_batch_size_changes_the_time_alone(
 
 
 MIXED = [
-    ("certificates", "two-sided", "bound: 'one-sided', not 'two-sided'"),
+    ("certificates", "two-sided", "bound: 'one-sided', not 'two-sided(0.05)'"),
     ("certificates", "linf", "norm: 'l2', not 'linf'"),
     ("certificates", "float16", "precision: 'float32', not 'float16'"),
     ("certificates", "tf32", "precision: 'float32', not 'tf32'"),
@@ -278,7 +322,7 @@ def test_a_folder_of_another_precision_is_not_taken_up_without_it(shieldwall: Sh
             ["--radii", "0.5", "--bound", "two-sided"],
             ["bound='two-sided' needs a fixed number of samples; remove radii"],
         ),
-        (["--radii", "0.5", "--n", "10"], ["n = 10 ", "alpha = 0.001", "use n >= 11"]),
+        (["--radii", "0.5", "--n", "10"], ["n = 10 ", "alpha = 0.001", "use n >= 12"]),
     ],
 )
 def test_values_that_cannot_be_are_refused_before_any_work(
@@ -485,11 +529,16 @@ def test_progress_shows_the_speed_and_what_stopping_early_saves(shieldwall: Shie
     saving = shieldwall("certify", trained, "--limit", 4, *OPTIONS["radii"], "--to", "radii").out.splitlines()
     speed = r"  \d[\d.e+]* inputs/s"
     for out, note in ((plain, speed), (saving, speed + r", (\d+)% of the samples saved")):
-        assert len(out) == 3
+        assert len(out) == 3 + (out is saving)
         assert re.fullmatch(r"certifying 4 inputs, 4 votes: 25%" + note, out[0]), out
         assert re.fullmatch(r"certifying 4 inputs, 4 votes: 100%, done in \d+\.\d s" + note, out[1]), out
     draws = sum(int(line["n"]) for line in lines(trained, "radii")["we"])
     assert saving[1].endswith(f", {1 - draws / (4 * N):.0%} of the samples saved")
+    fewest = np.ceil(np.log(ALPHA) / norm.logcdf(0.5 / SIGMA))
+    assert saving[2] == (
+        f"samples that bound: {draws / 4:,.0f} per input on average; radius 0.5 takes 346 if all agree, "
+        f"and {fewest:.0f} in any test"
+    )
 
 
 def test_a_terminal_of_80_columns_has_room_for_all_of_it():

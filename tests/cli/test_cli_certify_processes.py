@@ -38,7 +38,7 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_gated(tmp_path_factory.mktemp("gated"))
 
 
-@pytest.mark.parametrize("options", [[], RADII], ids=["fixed", "radii"])
+@pytest.mark.parametrize("options", [[], RADII, ["--correct-only"]], ids=["fixed", "radii", "correct"])
 def test_shards_merge_to_the_bytes_of_one_process(options: list[str], shieldwall: Shieldwall, trained: Path):
     assert shieldwall("certify", trained, *options, "--to", "whole").code == 0
     for number in (3, 1, 2):  # in any order

@@ -41,7 +41,8 @@ def test_counts_stream_in_and_end_in_a_certificate(page: Page):
     assert max(message["radius"] for message in certificates) < min(DISTANCE, started["limit"])
 
     counts = torch.tensor([done["counts"]])
-    again = sw.certificates_from_counts(counts, counts, sw.Gaussian(SIGMA), 0.001, bound="sequential(50000)")
+    bound = "sequential(50000,0.35,0.25)"
+    again = sw.certificates_from_counts(counts, counts, sw.Gaussian(SIGMA), 0.001, bound=bound)
     assert (done["label"], done["radius"]) == (again.labels.item(), again.radii.item())
     assert done["radius"] > 0.75
     assert started["norm"] == "l2"

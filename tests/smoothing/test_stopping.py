@@ -172,11 +172,11 @@ def test_inputs_are_settled_each_for_itself(rule: Stopping) -> None:
 def test_looks_grow_to_n(n: int) -> None:
     rule = StopAtRadii([0.5], Gaussian(1.0), n, 0.001)
     looks = rule.looks()
-    assert looks[0] == min(40, n)
+    assert looks[0] == min(22, n)  # where 0.35 alpha is enough for radius 0.5
     assert looks[-1] == n
     assert (np.diff(looks) > 0).all()
-    assert all(later <= 1.2 * sooner + 1 for sooner, later in pairwise(looks))
-    assert str(rule.bound) == f"sequential({n})"
+    assert all(later <= 1.2 * sooner + 1 for sooner, later in pairwise(look for look in looks if look >= 40))
+    assert str(rule.bound) == f"sequential({n},0.35,0.25)"
 
 
 def test_fixed_draws() -> None:
@@ -195,6 +195,15 @@ def test_radius_0_is_always_decided() -> None:
     assert not is_decided(rule, np.array([28]), 40)[0]
     assert is_decided(rule, np.array([700]), 1_000)[0]
     assert rule.bound == Sequential(100_000)
+
+
+@pytest.mark.parametrize("radius", [0.25, 1.0, 2.0, 3.0, 3.5])
+def test_an_input_that_is_always_right_takes_at_most_1_2_times_what_any_test_needs(radius: float) -> None:
+    """No test at alpha certifies `radius` from fewer than ln alpha / ln Phi(radius) successes in a row."""
+    rule, floor = StopAtRadii([radius], Gaussian(1.0), 100_000, 0.001), np.log(0.001) / norm.logcdf(radius)
+    stops = [t for t in rule.looks() if is_decided(rule, np.array([t]), t)[0]]
+    assert floor <= stops[0] <= 1.2 * np.ceil(floor)
+    assert not is_decided(rule, np.array([stops[0] - 2]), stops[0] - 1)[0]
 
 
 def test_radii_out_of_reach_are_given_up_at_once() -> None:
@@ -217,7 +226,7 @@ def test_radii_that_make_no_sense_are_refused(radii: list[float], said: str) -> 
 
 
 def test_plans_that_cannot_certify_are_refused() -> None:
-    with pytest.raises(UserError, match=r"n = 10 is too few samples .* use n >= 11"):
+    with pytest.raises(UserError, match=r"n = 10 is too few samples .* use n >= 12"):
         StopAtRadii([0.5], Gaussian(1.0), 10, 0.001)
     with pytest.raises(UserError, match="alpha"):
         StopAtRadii([0.5], Gaussian(1.0), 1_000, 1.0)

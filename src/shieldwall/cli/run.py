@@ -166,7 +166,16 @@ def certify_command(
             help="Stop sampling an input once each of these radii is certified or ruled out, e.g. 0.25,0.5."
         ),
     ] = "",
-    bound: Annotated[str | None, typer.Option(help="Confidence bound: one-sided or two-sided.")] = None,
+    correct_only: Annotated[
+        bool,
+        typer.Option(
+            "--correct-only",
+            help="For tables: draw no samples to bound an input for which every vote selected a wrong class.",
+        ),
+    ] = False,
+    bound: Annotated[
+        str | None, typer.Option(help="Confidence bound: one-sided, or two-sided (with the runner-up).")
+    ] = None,
     norm: Annotated[
         str | None, typer.Option(help="Norm of the radii: l1, l2 or linf; by default the norm of the noise.")
     ] = None,
@@ -219,8 +228,8 @@ def certify_command(
         votes=[name.strip() for name in votes.split(",") if name.strip()],
         radii=decided, bound=bound, norm=norm,
         exact_noise=exact_noise, precision=precision, compile=compile, batch_size=batch_size,
-        shard=shard, jobs=1 if jobs is None and on == "local" else jobs, on=on, data_dir=data_dir,
-        device=device, console=console,
+        shard=shard, jobs=1 if jobs is None and on == "local" else jobs, on=on, correct_only=correct_only,
+        data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
     folder = certified.path if to == CERTIFICATES else certified.path / to
     if shard is not None:

@@ -115,7 +115,7 @@ class Certification:
     def __post_init__(self) -> None:
         if self.bound not in BOUNDS:
             raise unknown_name("bound", self.bound, BOUNDS)
-        check_draws(self.n0, self.n, self.alpha, share=0.5 if self.bound == "two-sided" else 1.0)
+        check_draws(self.n0, self.n, self.alpha, share=0.95 if self.bound == "two-sided" else 1.0)
         if self.radii and self.bound != "one-sided":
             raise UserError(f"bound={self.bound!r} needs a fixed number of samples; remove radii")
         if self.norm is not None and self.norm not in NORMS:

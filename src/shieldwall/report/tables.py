@@ -252,7 +252,8 @@ def _seeds(rows: Sequence[Row]) -> str:
 def _facts(run: Certificates) -> tuple[str, ...]:
     """What certificates were made with, in words; empty where they do not say, or where it is the usual."""
     n = f"n up to {run.max_n:,}" if run.max_n is not None else f"n = {run.fixed_n:,}" if run.fixed_n else ""
-    mean_n = run.mean_n if run.max_n is not None or run.fixed_n is None else None
+    all_bounded = run.is_bounded.all()
+    mean_n = run.mean_n if run.max_n is not None or run.fixed_n is None or not all_bounded else None
     kind = (run.noise or "gaussian").partition("(")[0]
     noise = f"noise {run.noise}" if run.sigma is None else f"{_NOISE.get(kind, kind)} noise"
     bound = _BOUNDS_OF_MEMBERS.get(run.bound_kind or "", run.bound_kind)
@@ -260,6 +261,7 @@ def _facts(run: Certificates) -> tuple[str, ...]:
         f"{len(run):,} inputs",
         n,
         "" if mean_n is None else f"{mean_n:,.0f} samples on average",
+        "" if all_bounded else "wrong classes not bounded",
         "" if run.alpha is None else f"alpha = {run.alpha:g}",
         "" if run.sigma is None else f"sigma = {run.sigma:g}",
         "" if kind == "gaussian" else noise,

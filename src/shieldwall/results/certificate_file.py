@@ -3,7 +3,8 @@
     idx label predict radius correct                    must be among the columns, by name
     time                                                H:MM:SS.ffffff
     p_lower p_upper n alpha n0 seed norm precision vote
-    bound                                               one-sided, two-sided, sequential(N), ...
+    bound                                               one-sided, two-sided(0.05), not bounded,
+                                                        sequential(N,0.35,0.25), ...
     counts counts0                                      9,1,0; by member for EAS: 9,1,0;8,2,0
     noise                                               gaussian(0.25), laplace(0.177), ...
 
@@ -20,6 +21,7 @@ import numpy as np
 from shieldwall.errors import UserError
 from shieldwall.results.certificates import (
     DEVIATIONS,
+    NOT_BOUNDED,
     Certificates,
     Floats,
     Ints,
@@ -59,6 +61,12 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
         (labels == ABSTAIN) & (radii > 0),
         lambda k: f"radius is {radii[k]:g}, but an abstention certifies nothing",
     )
+    if {"bound", "n"} <= table.columns.keys():
+        not_bounded = np.array([cell == NOT_BOUNDED for cell in table.columns["bound"]])
+        table.refuse(
+            not_bounded & ((labels != ABSTAIN) | (table.whole("n") != 0)),
+            lambda k: f"bound is {NOT_BOUNDED!r}, but there is a certificate, or n is not 0",
+        )
     table.check_indices(indices)
     counts, counts0 = table.counts("counts"), table.counts("counts0")
     for column, by_class in (("n", counts), ("n0", counts0)):
@@ -189,13 +197,16 @@ class _Table:
         return self.shared("noise", str)
 
     def bound(self) -> str | None:
-        """The bound of all inputs; of several with other parameters, the kind."""
+        """The bound of all inputs that have one; of several with other parameters, the kind."""
         bounds = self._different("bound")
+        if len(bounds) > 1:
+            bounds.pop(NOT_BOUNDED, None)
+        bounds = {_with_share(bound): row for bound, row in bounds.items()}
         for bound, row in bounds.items():
             kind, parameter = split_call(bound)
             if parameter is not None and kind.endswith("sequential"):
-                self._whole("bound", row, parameter)
-        return self.shared("bound", str) or shared(split_call(bound)[0] for bound in bounds)
+                self._whole("bound", row, parameter.split(",")[0])
+        return shared(bounds) or shared(split_call(bound)[0] for bound in bounds)
 
     # Other tools may have something else in the columns below: what is not in our form is not read.
 
@@ -243,5 +254,11 @@ def _seconds(cell: str) -> float:
 
 
 def with_current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of certificates with the keys of older versions renamed."""
-    return {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}
+    """The settings of certificates with the names of older versions replaced."""
+    settings = {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}
+    return {**settings, "bound": _with_share(str(settings["bound"]))} if "bound" in settings else settings
+
+
+def _with_share(bound: str) -> str:
+    """The two-sided bound of older versions had half of alpha for each side."""
+    return f"{bound}(0.5)" if bound.endswith("two-sided") else bound

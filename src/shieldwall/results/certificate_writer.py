@@ -13,7 +13,7 @@ from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.recipes import difference
 from shieldwall.results.certificate_file import COLUMNS, HEADER, with_current_names
-from shieldwall.results.certificates import Certificates, Ints
+from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints
 
 UNSAID = {"data_sha256", "code_sha256", "batch_size", "threads"}
 """Settings that older folders do not have; they are compared only where they exist."""
@@ -135,8 +135,8 @@ class CertificateWriter:
         p_lower, p_upper, n, counts, counts0 = (rows[0] for rows in made_from if rows is not None)
         cells = [
             idx, label, predicted, repr(float(c.radii[0])), int(predicted == label),
-            timedelta(seconds=seconds), repr(float(p_lower)), repr(float(p_upper)), c.bound,
-            int(n), repr(c.alpha), _joined(counts), c.n0, _joined(counts0),
+            timedelta(seconds=seconds), repr(float(p_lower)), repr(float(p_upper)),
+            c.bound if n else NOT_BOUNDED, int(n), repr(c.alpha), _joined(counts), c.n0, _joined(counts0),
             c.noise, c.norm, c.precision, self.seed, vote,
         ]  # fmt: skip
         return ("\t".join(map(str, cells)) + "\n").encode()

@@ -18,6 +18,9 @@ _T = TypeVar("_T")
 DEVIATIONS = NOISES | {"exact-gaussian": 1.0}
 """The standard deviation of each kind of noise whose parameter is 1."""
 
+NOT_BOUNDED = "not bounded"
+"""The bound of an input whose samples chose a wrong class for every vote, in a file of correct ones only."""
+
 _CALL = re.compile(r"([^()]+)\((.+)\)")
 _ARRAYS = (
     "labels", "radii", "p_lower", "p_upper", "counts", "selection_counts", "n", "indices", "truth", "seconds",
@@ -47,11 +50,11 @@ class Certificates:
     selection_counts: Ints | None = None
     """As counts, on the n0 samples that chose the class."""
     n: Ints | None = None
-    """(M,): the samples behind each bound."""
+    """(M,): the samples behind each bound; 0 where a wrong class was chosen and not bounded."""
     n0: int | None = None
     alpha: float | None = None
     bound: str | None = None
-    """How counts became bounds: one-sided, two-sided, sequential(N) with at most N samples, ..."""
+    """How counts became bounds: one-sided, two-sided(0.05), sequential(N,...) with at most N samples, ..."""
     noise: str | None = None
     """The kind of noise and its parameter, such as gaussian(0.25)."""
     norm: str = "l2"
@@ -122,9 +125,14 @@ class Certificates:
         return (self.bound_kind or "").endswith("sequential")
 
     @property
+    def is_bounded(self) -> NDArray[np.bool_]:
+        """(M,): False where sampling ended with the n0 samples, which chose a wrong class."""
+        return np.ones(len(self), np.bool_) if self.n is None else np.asarray(self.n > 0)
+
+    @property
     def fixed_n(self) -> int | None:
-        """The samples behind each bound, if all inputs have the same number."""
-        return None if self.n is None else shared(self.n.tolist())
+        """The samples behind each bound, if all bounds have the same number."""
+        return None if self.n is None else shared(self.n[self.is_bounded].tolist())
 
     @property
     def mean_n(self) -> float | None:
@@ -134,7 +142,7 @@ class Certificates:
     def max_n(self) -> int | None:
         """The maximum samples of an input, if sampling could stop early."""
         kind, parameter = split_call(self.bound)
-        return int(parameter) if parameter and kind.endswith("sequential") else None
+        return int(parameter.split(",")[0]) if parameter and kind.endswith("sequential") else None
 
 
 def split_call(text: str | None) -> tuple[str, str | None]:

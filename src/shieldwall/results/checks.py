@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from shieldwall.errors import UserError
-from shieldwall.results.certificates import Certificates, split_call
+from shieldwall.results.certificates import NOT_BOUNDED, Certificates, split_call
 
 SUMS = "SHA256SUMS"
 SEALED = f"{SUMS} with its own"
@@ -154,15 +154,26 @@ def check_votes(
 def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) -> None:
     if "bound" not in settings:
         return
+    bounded = table.is_bounded
+    if not bounded.all() and table.truth is not None and table.selection_counts is not None:
+        right = table.selection_counts.argmax(-1).reshape(len(table), -1) == table.truth[:, None]
+        if (wrong := ~bounded & (right.any(1) | (not settings.get("correct_only")))).any():
+            raise UserError(
+                f"{file}, line {wrong.argmax() + 2}: it has no samples for a bound, which only inputs of a "
+                "wrong class may lack, and only with --correct-only"
+            )
+        if table.bound == NOT_BOUNDED:
+            return
     kind, parameter = split_call(
         (table.bound or "").removeprefix("after-smoothing").removeprefix("-") or "one-sided"
     )
     if settings.get("radii"):
         expected: tuple[str, str | None] = ("sequential", str(settings.get("n")))
+        parameter = parameter and parameter.split(",")[0]
     else:
-        expected = (str(settings["bound"]), None)
-        if table.n is not None and (table.n != settings.get("n")).any():
-            row = int((table.n != settings.get("n")).argmax())
+        expected = split_call(str(settings["bound"]))
+        if table.n is not None and (other := bounded & (table.n != settings.get("n"))).any():
+            row = int(other.argmax())
             raise UserError(
                 f"{file}, line {row + 2}: n is {table.n[row]}, and settings.yaml has {settings.get('n')}"
             )

@@ -111,8 +111,12 @@ def average_radius(row: Row) -> Number | None:
 
 
 def abstentions(row: Row) -> float | None:
-    """The share of inputs without an answer, on average over seeds; an envelope has none either."""
-    return None if row.is_envelope else float(np.mean([abstention_rate(run) for run in row.certificates]))
+    """The share of inputs without an answer, on average over seeds.
+
+    None for an envelope, and where inputs of a wrong class are not bounded.
+    """
+    rate = float(np.mean([abstention_rate(run) for run in row.certificates]))
+    return None if row.is_envelope or np.isnan(rate) else rate
 
 
 def steps(row: Row) -> Floats:

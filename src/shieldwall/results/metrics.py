@@ -64,8 +64,8 @@ def average_certified_radius(certificates: Certificates) -> float:
 
 
 def abstention_rate(certificates: Certificates) -> float:
-    """#{i: predict_i is "abstain"} / #inputs."""
-    return float((certificates.labels == ABSTAIN).mean())
+    """#{i: predict_i is "abstain"} / #inputs; not a number where some inputs are not bounded."""
+    return float((certificates.labels == ABSTAIN).mean()) if certificates.is_bounded.all() else math.nan
 
 
 def summary(certificates: Certificates, radii: Sequence[float]) -> Summary:

@@ -43,6 +43,7 @@ from shieldwall.runs.verify import check_counts_in
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
+from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 from shieldwall.smoothing.trial import LEAST_FORWARDS, fastest
 
 IN_PROGRESS = "the current inputs"
@@ -64,6 +65,7 @@ def certify_run(
     places: Iterator[int] | None = None,
     jobs: int | None = 1,
     on: str = LOCAL,
+    correct_only: bool = False,
     console: Console = QUIET,
     **changes: Any,
 ) -> RunFolder:
@@ -75,7 +77,8 @@ def certify_run(
     folder is found by a trial on a CPU, if there is much work (`smoothing.trial`).
 
     `held_out` certifies training images that no member has seen in place of the test images: what their
-    certificates choose can be reported on the test images.
+    certificates choose can be reported on the test images. `correct_only` draws nothing to bound an input for
+    which every vote chose a wrong class.
 
     `shard` certifies one part of the inputs (`runs/shards.py`), or those at `places` in the list of them.
     `jobs` is the number of workers that share the inputs, each with one thread: processes of this machine, or
@@ -101,7 +104,7 @@ def certify_run(
         task = {
             "path": str(run.path), "data_dir": None if data_dir is None else str(data_dir), "device": device,
             "seed": seed, "to": to, "held_out": held_out, "batch_size": batch_size, "votes": votes,
-            "compile": compile, **changes,
+            "compile": compile, "correct_only": correct_only, **changes,
         }  # fmt: skip
         return _certify_by_workers(run, task, which, jobs, on, console)
     part = None if shard is None else Shard.parse(shard)
@@ -114,7 +117,7 @@ def certify_run(
     run.check_weights(weights, "run the same command again")
     chosen = trained.votes(votes or None)
     tuned = run.tuned_weights()
-    plan = trained.plan(which, seed)
+    plan = replace(trained.plan(which, seed), correct_only=correct_only)
     wanted = wanted_inputs(which, len(trained.dataset.test))
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
@@ -190,7 +193,7 @@ def _write(
     """Certificates from counts, into the folder as they come, with progress on the console."""
     began = last = time.perf_counter()
     title = f"certifying {total} inputs, {len(votes.counted)} vote{'s' * (len(votes.counted) > 1)}"
-    draws = 0
+    draws = done = 0
     before = len(writer.done)
     with progress_bar(console, title, total, before) as show:
         for done, counts in enumerate(all_counts, start=1):
@@ -201,9 +204,17 @@ def _write(
             last = now
             draws += int(counts.estimation[0].sum())
             note = f"{done / (now - began):.3g} inputs/s"
-            if plan.certification.radii:
+            if plan.certification.radii or plan.correct_only:
                 note += f", {1 - draws / (done * plan.certification.n):.0%} of the samples saved"
             show(before + done, note)
+    rule = plan.stopping
+    if isinstance(rule, StopAtRadii) and draws:
+        floor, largest = fewest_draws(plan.ball, rule.radii[-1], rule.alpha), rule.radii[-1]
+        console.print(
+            f"samples that bound: {draws / done:,.0f} per input on average; radius {largest:g} takes "
+            f"{rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
 
 @contextmanager

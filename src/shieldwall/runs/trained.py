@@ -83,6 +83,7 @@ class TrainedRun:
         return Sampler.of_plan(
             self.members, votes, plan, shape=self.dataset.shape, device=self.device,
             batch_size=batch_size, compile=compile, prepare=prepare, example=self.image(plan.noise, 0),
+            truth=self.dataset.test.labels if plan.correct_only else None,
         )  # fmt: skip
 
     def image(self, noise: Noise, index: int) -> Tensor:

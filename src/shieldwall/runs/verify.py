@@ -20,7 +20,7 @@ from shieldwall.recipes import Certification
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_file import parse
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED, read_settings
-from shieldwall.results.certificates import Certificates, Ints
+from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints, split_call
 from shieldwall.results.checks import SEALED, SUMS, Sums, certificate_names, check_votes, sha256
 from shieldwall.results.record import FOLDER, RunRecord, read_runs
 from shieldwall.runs.pretrained import PACKAGED, packaged_run
@@ -173,8 +173,8 @@ def check_counts(certificates: Mapping[str, Certificates], settings: Mapping[str
             raise UserError(f"{file} has no counts, or several alphas, so its certificates cannot be checked")
         from_counts = eas_from_counts if table.counts.ndim == 3 else certificates_from_counts
         again = from_counts(
-            table.selection_counts, table.counts, table.noise or "", table.alpha, bound=table.bound or "",
-            norm=table.norm, size=settings.get("size"),
+            table.selection_counts, table.counts, table.noise or "", table.alpha, norm=table.norm,
+            bound="one-sided" if table.bound == NOT_BOUNDED else table.bound or "", size=settings.get("size"),
         )  # fmt: skip
         _refuse_rows(file, table, again.labels != table.labels, "its label is not what its counts give")
         for name in ("p_lower", "p_upper", "radii"):
@@ -261,16 +261,17 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         raise UserError(f"{folder} was certified with other code of the model {trained.recipe.model}")
     rows = sorted(random.SystemRandom().sample(range(len(certified)), min(number, len(certified))))
     certification = Certification(
-        n0=settings["n0"], n=settings["n"], alpha=settings["alpha"], bound=settings["bound"],
+        n0=settings["n0"], n=settings["n"], alpha=settings["alpha"], bound=split_call(settings["bound"])[0],
         radii=tuple(settings.get("radii", ())), norm=settings["norm"], precision=settings["precision"],
         exact_noise=str(settings["noise"]).startswith("exact"),
     )  # fmt: skip
-    plan = trained.plan(certification, settings["seed"])
+    correct_only = bool(settings.get("correct_only"))
+    plan = replace(trained.plan(certification, settings["seed"]), correct_only=correct_only)
     votes = trained.votes(list(record.certificates))
     made = record.environment.get("certify", {})
     here = describe(trained.device)
     alike = all(made.get(name) == here[name] for name in ("torch", "device", "platform"))
-    alike = alike and not certification.radii  # with radii, the rows of a batch depend on other inputs
+    alike = alike and not (certification.radii or correct_only)  # rows of a batch depend on other inputs
     different = 0
     with threads(settings.get("threads") if trained.device.type == "cpu" else None):
         sampler = trained.sampler(

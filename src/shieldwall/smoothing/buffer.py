@@ -21,6 +21,7 @@ from torch import Tensor
 from shieldwall import seeds
 from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.inference import Labeler
+from shieldwall.smoothing.undecided import UndecidedRows
 
 FIRST_CHUNK = 2**14
 """Random numbers in the first chunk, few enough to waste none on short runs; chunks double from there."""
@@ -105,6 +106,8 @@ class DrawBuffer:
             memory_format=self._labeler.memory_format(self._shape)
         )
         self._cells = torch.full((size,), 2 * self.slots, device=device)
+        lazy = self._labeler.skips_members
+        self._undecided = UndecidedRows(self._labeler, size, 2 * self.slots) if lazy else None
         self._counts: Tensor | None = None
 
     def add(self, pending: PendingInput, count: int) -> None:
@@ -121,19 +124,27 @@ class DrawBuffer:
 
     def count(self) -> None:
         """Classify the batch and add up who won; rows that were not filled are counted for no input."""
-        labels, num_classes = self._labeler(self._noisy)
+        if self._undecided is None:
+            self._add_up(*self._labeler(self._noisy), self._cells)
+        else:
+            for decided in self._undecided.labels(self._noisy, self._cells):
+                self._add_up(*decided)
+        self._cells.fill_(2 * self.slots)
+        self.rows = 0
+
+    def _add_up(self, labels: Tensor, num_classes: int, cells: Tensor) -> None:
         kinds = num_classes + 1  # each class, and what is not a number
         if self._counts is None:
             rows = 2 * (self.slots + 1)
             self._counts = torch.zeros(rows, len(labels), kinds, dtype=torch.int64, device=labels.device)
         votes = torch.arange(len(labels), device=labels.device)[:, None]
-        where = (self._cells * len(labels) + votes) * kinds + labels
+        where = (cells * len(labels) + votes) * kinds + labels
         self._counts.view(-1).scatter_add_(0, where.view(-1), torch.ones_like(where).view(-1))
-        self._cells.fill_(2 * self.slots)
-        self.rows = 0
 
     def snapshot(self, inputs: list[PendingInput]) -> CountSnapshot:
         """The table of counts as it is after the batches so far, on its way to the host."""
+        for decided in self._undecided.rest() if self._undecided else ():
+            self._add_up(*decided)
         assert self._counts is not None
         if self._counts.device.type != "cuda":
             return CountSnapshot(self._counts, inputs, None)

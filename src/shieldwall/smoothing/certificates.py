@@ -60,7 +60,7 @@ def certificates_from_counts(
 
     Args:
         noise: the noise, or its text in a certificate file: gaussian(0.25).
-        bound: the bound, or its text in a certificate file: one-sided, two-sided or sequential(1000).
+        bound: the bound, or its text in a certificate file: one-sided, two-sided(0.05), ...
         norm: the norm of the radii; by default the norm of the noise.
         size: the number of values per input, for norms in which radii depend on it.
         precision: the precision of the forward passes.

@@ -25,12 +25,12 @@ All L_i hold at once with probability at least 1 - alpha, whatever draws the mem
 <= A, whichever member attains it, and g_i,y <= 1 - g_i,y0 <= 1 - L_i, so B <= p_upper. A member that
 hardly ever returns y0 has a 1 - L_i near 1, and then nothing is certified.
 
-    two-sided    L_i at alpha / 2N;  U_i,y bounds g_i,y from above at alpha / 2;
+    two-sided    L_i at (1 - s) alpha / N;  U_i,y bounds g_i,y from above at s alpha;
                  p_lower = max_i L_i,  p_upper = max_i min(1 - L_i, max over y != y0 of U_i,y)
 
 The U_i,y need no union bound: B is g_j,z for one pair (j, z) that is fixed before the n draws are made, and
 p_upper >= min(1 - L_j, U_j,z) >= B if the L_i and this single U_j,z hold, which fails with probability at
-most alpha / 2 + alpha / 2. This certifies more where a member's answers other than y0 are spread over
+most (1 - s) alpha + s alpha. This certifies more where a member's answers other than y0 are spread over
 several classes.
 """
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 PREFIX = "after-smoothing"
-"""What the bound of these certificates begins with in a file, before `-two-sided` or `-sequential(N)`."""
+"""What the bound of these certificates begins with in a file, before `-two-sided` or `-sequential`."""
 
 
 def eas_from_counts(
@@ -71,7 +71,7 @@ def eas_from_counts(
     """Certificates of EAS from its members' counts, (M, N, K) each.
 
     The options are those of `certificates_from_counts`; a bound may also be given as these certificates
-    record it, such as after-smoothing-sequential(1000). p_lower bounds A, and p_upper B.
+    record it, such as after-smoothing-two-sided(0.05). p_lower bounds A, and p_upper B.
     """
     binomial.check_alpha(alpha)
     selection = validate_counts("selection_counts", selection_counts)
@@ -101,15 +101,15 @@ def _bounds(counts: Ints, chosen: Ints, alpha: float, bound: Bound) -> tuple[Flo
     num_members, num_classes = counts.shape[1:]
     n = counts.sum(-1)
     wins = np.take_along_axis(counts, chosen[:, None, None], axis=-1)[..., 0]
-    two_sided = isinstance(bound, TwoSided)
-    alpha_lower = alpha / (2 * num_members if two_sided else num_members)
+    share = bound.share if isinstance(bound, TwoSided) else 0.0
+    alpha_lower = (1 - share) * alpha / num_members
     lower_bound = bound.lower if isinstance(bound, Sequential) else binomial.clopper_pearson_lower
     lower = lower_bound(wins, n, alpha_lower)
     upper = 1.0 - lower
-    if two_sided:
+    if share:
         is_other = np.arange(num_classes) != chosen[:, None]
         best_other = np.where(is_other[:, None], counts, 0).max(-1)
-        upper = np.minimum(upper, binomial.clopper_pearson_upper(best_other, n, alpha / 2))
+        upper = np.minimum(upper, binomial.clopper_pearson_upper(best_other, n, share * alpha))
     return lower.max(-1), upper.max(-1)
 
 
@@ -121,7 +121,7 @@ def _check_counts(selection: Ints, counts: Ints) -> None:
         )
     for name, by_member in (("choice", selection), ("bounds", counts)):
         draws = by_member.sum(-1)
-        unequal = ((draws != draws[:, :1]) | (draws < 1)).any(1)
+        unequal = ((draws != draws[:, :1]) | (draws < (name == "choice"))).any(1)
         if unequal.any():
             raise UserError(
                 "members must be counted on the same samples; "

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.ensembles.ensemble import confidences
-from shieldwall.ensembles.votes import Vote
+from shieldwall.ensembles.votes import Vote, weighted
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.models.members import check_model, evaluating, is_channels_last, modules_of, to_device
 from shieldwall.smoothing.prepared import prepared
@@ -69,6 +69,9 @@ class Labeler:
         self.device = device
         self.dtype = DTYPES[precision]
         self._votes = votes
+        is_we = votes is not None and [vote.scores for vote in votes] == [weighted]
+        self.skips_members = is_we and len(classifiers) > 2 and device.type == "cpu"
+        """Whether WE of equal weights is all that is counted: then not all passes are needed."""
 
     def use(self, modules: Sequence[Classifier]) -> None:
         self.modules = modules
@@ -89,12 +92,20 @@ class Labeler:
                 _check_scores(scores, len(noisy))
                 is_nan = scores.isnan().any(-1)
                 labels = scores.argmax(-1)[None]
-            else:
-                scores = confidences(self.compiled, noisy)
-                is_nan = scores.isnan().any(-1).any(0)
-                labels = torch.stack([vote(scores) for vote in self._votes])
-            num_classes = scores.shape[-1]
-            return labels.masked_fill(is_nan, num_classes).to(self.device), num_classes
+                return labels.masked_fill(is_nan, scores.shape[-1]).to(self.device), scores.shape[-1]
+            scores = confidences(self.compiled, noisy)
+            return self.of_votes(scores), scores.shape[-1]
+
+    def confidences(self, noisy: Tensor, members: slice) -> Tensor:
+        """Those of some of the members, (N', B, K)."""
+        with self._evaluation():
+            return confidences(self.compiled[members], noisy)
+
+    def of_votes(self, scores: Tensor) -> Tensor:
+        """Every vote's labels (V, B) from all members' confidences."""
+        assert self._votes is not None
+        labels = torch.stack([vote(scores) for vote in self._votes])
+        return labels.masked_fill(scores.isnan().any(-1).any(0), scores.shape[-1]).to(self.device)
 
     def scores(self, classifiers: Sequence[Classifier], noisy: Tensor) -> list[Tensor]:
         """Classifiers' scores (B, K) at float32 inputs, in double precision; none if they cannot be had."""

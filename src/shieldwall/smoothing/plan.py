@@ -24,6 +24,8 @@ class Plan:
     size: int
     certification: Certification
     seed: int = 0
+    correct_only: bool = False
+    """Draw nothing to bound an input for which every vote chose a wrong class; its radius counts nowhere."""
 
     def __post_init__(self) -> None:
         _ = self.stopping  # refuses bad settings before any sampling
@@ -45,7 +47,9 @@ class Plan:
         stopping = {"radii": sorted({float(radius) for radius in c.radii})} if c.radii else {}
         return {
             "noise": str(self.noise), "size": self.size, "norm": self.ball.norm, "n0": c.n0, "n": c.n,
-            "alpha": c.alpha, "bound": c.bound, **stopping, "seed": self.seed, "precision": c.precision,
+            "alpha": c.alpha, "bound": c.bound if c.radii else str(self.stopping.bound), **stopping,
+            "seed": self.seed, "precision": c.precision,
+            **({"correct_only": True} if self.correct_only else {}),
         }  # fmt: skip
 
     def certificates(self, counts: Counts, votes: VoteSet) -> dict[str, Certificates]:

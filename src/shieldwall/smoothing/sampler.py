@@ -6,7 +6,8 @@ Every batch has the same shape, so that a draw is classified by the same kernels
 batch. With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever
 the work began: some kernels round by row. An input stops after T draws, or at a look at which its
 stopping rule says so; looks are fixed numbers of draws, so no decision depends on the batches (the rows
-then do, on what other inputs needed). On an accelerator the counts of one batch are read while the next
+then do, on what other inputs needed). Where true classes are given, an input for which every vote chose
+another one is complete after n0 draws. On an accelerator the counts of one batch are read while the next
 one runs: the device never waits for the host.
 """
 
@@ -63,17 +64,21 @@ class Sampler:
         compile: bool = False,
         prepare: bool = False,
         example: Tensor | None = None,
+        truth: Tensor | None = None,
     ) -> None:
         """With an example of the inputs the classifiers are tried at it first (`smoothing.probe`).
 
-        `prepare` takes their fastest form (`smoothing.prepared`) if that agrees with them there.
+        `prepare` takes their fastest form (`smoothing.prepared`) if that agrees with them there. `truth` has
+        the true class of every index: where all votes choose another one, nothing is drawn to bound it.
         """
         if batch_size is not None:
             check_int("batch_size", batch_size)
             if batch_size < 1:
                 raise UserError(f"batch_size must be at least 1; given: {batch_size}")
         self.noise, self.n0, self.stopping, self.seed = noise, n0, stopping, seed
-        self.shape, self.device = tuple(shape), device
+        self.shape, self.device, self.truth = tuple(shape), device, truth
+        self.looks = ([] if truth is None else [0]) + stopping.looks()
+        """The numbers of draws for the bound at which it is asked whether an input needs more."""
         self.labeler = Labeler(classifiers, votes, device, precision, compile, prepare)
         self.is_compiled, self.is_prepared = compile, prepare
         self.batch_size = self._default_batch_size() if batch_size is None else batch_size
@@ -100,12 +105,13 @@ class Sampler:
         compile: bool = False,
         prepare: bool = False,
         example: Tensor | None = None,
+        truth: Tensor | None = None,
     ) -> "Sampler":
         return cls(
             members, None if votes is None else votes.counted, plan.noise, plan.certification.n0,
             plan.stopping, seed=plan.seed, shape=shape, device=device, batch_size=batch_size,
             precision=plan.certification.precision, compile=compile, prepare=prepare,
-            example=example,
+            example=example, truth=truth,
         )  # fmt: skip
 
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
@@ -115,7 +121,7 @@ class Sampler:
         inputs taken so far. `first_place` is the first one's place in a longer list of which these inputs
         are a part.
         """
-        shortest = self.n0 + self.stopping.looks()[0]
+        shortest = self.n0 + self.looks[0]
         batches_ahead = 3 if self.device.type == "cuda" else 2
         slots = 2 + batches_ahead * math.ceil(self.batch_size / shortest)  # fills batches, come what may
         yield from _Scheduler(self, self._buffer(slots), iter(inputs), first_place).run()
@@ -202,7 +208,7 @@ class _Scheduler:
         self._source = source
         self._source_has_ended = False
         self._first_place = first_place
-        self._looks = sampler.stopping.looks()
+        self._looks = sampler.looks
         self._under_way: dict[int, PendingInput] = {}
         self._free = deque(range(buffer.slots))
         self._complete: dict[int, Counts] = {}
@@ -292,8 +298,12 @@ class _Scheduler:
         at_end = [pending.looks_done + 1 == len(self._looks) for pending in inputs]
         if all(at_end):
             return at_end
-        chosen = counts[:, :, 0].argmax(-1)
+        chosen, truth = counts[:, :, 0].argmax(-1), self._sampler.truth
         by_vote = self._sampler.stopping.is_decided(chosen, counts[:, :, 1])
+        if truth is not None:
+            at_n0 = ~counts[:, :, 1].any((1, 2))
+            wrong = chosen != truth[[pending.index for pending in inputs]].numpy()[:, None]
+            by_vote[at_n0] = wrong[at_n0].all(-1, keepdims=True)
         return [end or bool(votes.all()) for end, votes in zip(at_end, by_vote, strict=True)]
 
     def _retry_with_half_batch(self, error: Exception) -> None:

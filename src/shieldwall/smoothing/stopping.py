@@ -108,7 +108,14 @@ class StopAtRadii(Stopping):
         return Sequential(self.n)
 
     def looks(self) -> list[int]:
-        return _geometric_looks(self.n)
+        """Numbers that grow by a fifth each, and the one at which nothing but successes is enough."""
+        return sorted({*_geometric_looks(self.n), max(1, self.draws_if_sure)})
+
+    @property
+    def draws_if_sure(self) -> int:
+        """At which look an input that is always right is certified at the largest radius; at most n."""
+        sure = _fewest(lambda draws: self._certified(draws, draws)[-1:], np.array([self.n - 1]))
+        return int(sure[0])
 
     def is_decided(self, chosen: Ints, counts: Ints) -> NDArray[np.bool_]:
         draws = np.asarray(counts.sum(-1))
@@ -135,6 +142,16 @@ class StopAtRadii(Stopping):
     def _certified(self, successes: Ints, draws: Ints) -> NDArray[np.bool_]:
         radius = _radius(self.noise, self.bound.lower(successes, draws, self.alpha))
         return (radius > 0) & (radius >= np.array(self.radii))
+
+
+def fewest_draws(noise: HasRadius, radius: float, alpha: float) -> float:
+    """No test at alpha certifies `radius` from fewer draws, all of one class; inf where none can.
+
+    For Gaussian noise ln alpha / ln Phi(radius / sigma).
+    """
+    most = np.array([10**12])
+    found = _fewest(lambda t: _radius(noise, alpha ** (1 / np.maximum(t, 1))) >= radius, most)
+    return float(found[0]) if found[0] <= most[0] else math.inf
 
 
 def _radius(noise: HasRadius, p: Floats) -> Floats:
