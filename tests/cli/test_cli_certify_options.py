@@ -226,7 +226,7 @@ def test_correct_only_leaves_out_the_bounds_of_inputs_that_count_nowhere(
 
 def test_only_wrong_classes_may_lack_a_bound(certified: Path, tmp_path: Path):
     run = Path(shutil.copytree(certified, tmp_path / "run"))
-    (run / "SHA256SUMS").unlink()
+    unsealed(run, "correct-only")
     settings = run / "correct-only/settings.yaml"
     settings.write_text(settings.read_text().replace("correct_only: true\n", ""))
     found = verify_run(run)
