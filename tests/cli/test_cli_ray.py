@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from cli_tools import Shieldwall, finish, free_port, process, timeless, wait_until
+from cli_tools import Shieldwall, finish, free_port, line_count, process, timeless, wait_until
 from test_cli_study import RUN, as_the_paper_s, filled, mine, results, resumed  # noqa: F401
 
 from shieldwall.runs.verify import verify_run
