@@ -142,14 +142,14 @@ def free_port() -> int:
         return port
 
 
-def finish(started: subprocess.Popen[str], seconds: float = 120) -> Outcome:
-    out, err = started.communicate(timeout=seconds)
+def finish(started: subprocess.Popen[str]) -> Outcome:
+    out, err = started.communicate(timeout=300)
     return Outcome(started.returncode, out, err)
 
 
 def wait_until(condition: Callable[[], bool], started: subprocess.Popen[str]) -> None:
     """Wait for something to come true while the process still runs."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not condition():
         assert started.poll() is None, f"ended too early: {started.communicate()}"
         assert time.monotonic() < deadline

@@ -198,7 +198,7 @@ def as_the_paper_s(place: Path, *arguments: str, run: Sequence[str] = (), **vari
             cwd=place,
             **variables,
         ) as started:
-            done = finish(started, seconds=240)
+            done = finish(started)
         assert done.code == 0, done
         assert "scale 0.01: fewer epochs, inputs and draws" in done.out
     assert "not measured yet" not in done.out

@@ -187,7 +187,9 @@ class Places:
             epochs = Files(folder).read("training.jsonl").count(b"\n")
             begun = f"epoch {epochs} of {step.run.recipe.schedule.epochs}"
         elif step.kind == "certify":
-            done = self._certified(Files(folder), self.certificates(step.run), step.run)
+            done = self._certified(Files(folder), to := self.certificates(step.run), step.run)
+            shards = folder.glob(f"{to}.shards/*/{WE}.tsv")
+            done = max(0, done) + sum(path.read_bytes().count(b"\n") - 1 for path in shards)
             begun = f"{done} of {self.inputs(step.run)} inputs" if done > 0 else ""
         if begun and self.is_locked(step.run):
             return f"{RUNNING}, {begun}"
