@@ -52,7 +52,8 @@ LARGE = bytes(8 * 2**20)
 
 
 async def honest(address: str, source: str, until: float) -> None:
-    transport = httpx.AsyncHTTPTransport(local_address=source)
+    # A connection that the server is about to close is not used again.
+    transport = httpx.AsyncHTTPTransport(local_address=source, limits=httpx.Limits(keepalive_expiry=2))
     origin = {"origin": address.rstrip("/")}
     async with httpx.AsyncClient(transport=transport, base_url=address, timeout=60, headers=origin) as client:
         socket = None

@@ -11,7 +11,6 @@
 | smoothness | how smooth Gaussian noise makes a confidence |
 | comparison | an ensemble of two against each alone; optimal weights; more members |
 | statistical, uniform | how often a vote is right under noise, bounded; WE against MME |
-| simulate | the paper's numerical experiments |
 | strategies | smoothing before or after an ensemble of two |
 | first_order | margins and gradients of real members, with and without soft smoothing, with error bars |
 | transferability | lambda_1, lambda_2 and X of real members; ROC curves (fig:roc); attacks that transfer |

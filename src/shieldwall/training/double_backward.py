@@ -14,7 +14,7 @@ ordinary training:
 Results are autograd's up to rounding. A step that needs the gradient of an input gradient then costs six
 convolutions per layer; plain training costs three. A backward pass that is itself to be differentiated
 (create_graph=True) has the gradients of inputs alone, not those of weights; one that stops at the weights
-does not go on to the images.
+stops before the images.
 """
 
 from collections.abc import Callable, Iterator

@@ -4,12 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import ndtri
-from scipy.stats import beta
-from uniform_sums import irwin_hall
-
-from shieldwall.errors import UserError
-from shieldwall.theory.simulate import (
+from paper_figures import (
     PAPER_SETTINGS,
     RelationPanel,
     RelationSetting,
@@ -18,6 +13,11 @@ from shieldwall.theory.simulate import (
     relation,
     transferability,
 )
+from scipy.special import ndtri
+from scipy.stats import beta
+from uniform_sums import irwin_hall
+
+from shieldwall.errors import UserError
 from shieldwall.theory.statistical import threshold_score
 from shieldwall.theory.uniform import mme_bound_uniform_exact, thresholds_uniform
 
