@@ -4,11 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from cli_tools import Outcome, Shieldwall, finish, line_count, process, wait_until
+from PIL import Image
+from torch import nn
 
 from shieldwall.runs.folder import RunFolder
+from shieldwall.training import checkpoint, loop
 
 
 def epochs(folder: Path) -> list[dict[str, Any]]:
@@ -133,3 +137,47 @@ def test_progress_after_resuming_starts_where_it_stopped(
     assert "100%" in last
     assert "epoch 3, loss " in last
     assert RunFolder(folder).epochs_done() == 0  # nothing is interrupted any more
+
+
+def tiny(num_classes: int) -> nn.Module:
+    return nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(48, num_classes))
+
+
+def test_class_folders_of_photos_through_every_stage(
+    shieldwall: Shieldwall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Train, a kill in mid-epoch of the second member, resume to the same, certify, report."""
+    random = np.random.default_rng(0)
+    for part, count in (("train", 7), ("val", 2)):
+        for label in range(3):
+            place = tmp_path / "data" / "imagenet" / part / f"n{label}"
+            place.mkdir(parents=True)
+            for k in range(count):
+                pixels = random.integers(60 * label, 60 * label + 100, (50 + k, 90, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(place / f"{k}.JPEG")
+    options = (
+        "train", "imagenet-gaussian", "--data-dir", tmp_path / "data", "--set", "data=imagenet-64", "--set",
+        f"model={__name__}:tiny", "--set", "members=2", "--set", "schedule.epochs=2", "--set",
+        "schedule.batch_size=4",
+    )  # fmt: skip
+    whole, folder, save, positions = tmp_path / "whole", tmp_path / "stopped", checkpoint.save, []
+    assert shieldwall(*options, "--out", whole).code == 0
+
+    def save_and_stop(*arguments: Any) -> None:
+        save(*arguments)
+        positions.append(arguments[5:] and arguments[5][:2])
+        if positions[-1] == (1, 3) and () in positions:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_is_due", lambda *_: True)
+        patch.setattr(checkpoint, "save", save_and_stop)
+        assert_stopped(shieldwall(*options, "--out", folder))
+    assert line_count(folder / "training.jsonl") == 1
+    done = shieldwall(*options, "--out", folder)
+    assert done.code == 0, done.err
+    assert epochs(folder) == epochs(whole)
+    assert weights(folder) == weights(whole)
+    certify = ("certify", folder, "--every", "1", "--n", "100", "--data-dir", tmp_path / "data")
+    assert shieldwall(*certify).code == 0
+    assert "imagenet-gaussian WE" in shieldwall("report", folder).out
