@@ -20,7 +20,7 @@ from shieldwall.studies.study import Study
 
 LABELS = set(study.names())
 TRAINED_FIGURES = {
-    *("fig:maincurve", "fig:mnist_plots", "fig:mnist_advplots", "fig:mnist_rho"),
+    *("fig:maincurve", "fig:mnist_plots", "fig:mnist_advplots", "fig:mnist_rho", "fig:roc"),
     *("fig:cifar_plots", "fig:cifar_advplots"),
 }
 
