@@ -222,8 +222,8 @@ def main() -> None:
         "# Speed\n\n<!-- Written by `benchmarks/certify.py`. -->\n\n"
         f"{head}, commit {(commit() or 'unknown')[:7]}, {threads},\n"
         f"{times}; untrained members, n0 = {N0}. Each side's precision, layout, compiler and batch size are\n"
-        "in its line. The shortest of several times in turns; on a machine that others use, ratios within 10%\n"
-        "mean nothing.\n"
+        "in its line. The shortest of several times in turns; on a shared machine, ratios within 10 % mean\n"
+        "nothing.\n"
     )
     for model in models:
         rivals = contenders(model, device, ROWS[model] * (200 if on_cuda else 1))
