@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError, check_int, check_number
 
+MOST_DRAWS = 10**12
+
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
     """The one-sided Clopper-Pearson lower bound: P(bound > p) <= alpha for every p.
@@ -57,8 +59,9 @@ def smallest_certifying_n(alpha: float) -> int:
 
 def check_alpha(alpha: float) -> None:
     check_number("alpha", alpha)
-    if not 0.0 < alpha < 1.0:
-        raise UserError(f"alpha, the failure probability, must lie between 0 and 1; given: {alpha}")
+    if not 1e-300 <= alpha < 1.0:
+        hint = "" if alpha <= 0 or alpha >= 1 or alpha != alpha else ", and be at least 1e-300"
+        raise UserError(f"alpha, the failure probability, must lie between 0 and 1{hint}; given: {alpha}")
 
 
 def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
@@ -69,6 +72,8 @@ def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
     check_alpha(alpha)
     check_int("n0", n0)
     check_int("n", n)
+    if max(n0, n) > MOST_DRAWS:
+        raise UserError(f"n0 and n must be at most {MOST_DRAWS:,}; given: {max(n0, n)}")
     if n0 < 1:
         raise UserError(f"n0, the samples that select the class, must be at least 1; given: {n0}")
     if n < (smallest := smallest_certifying_n(share * alpha)):

@@ -1,6 +1,8 @@
 """The device to work on, and whether its memory ran out."""
 
 import ctypes
+import math
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +55,17 @@ def keep_freed_memory() -> None:
         trim_threshold, mmap_threshold = -1, -3
         libc.mallopt(trim_threshold, 2**31 - 1)
         libc.mallopt(mmap_threshold, 2**30)
+
+
+def check_memory(what: str, *shape: int) -> None:
+    """Refuse a tensor of float32 that takes more than half of this machine's memory, before it is made."""
+    needed = 4 * math.prod(shape)
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
+    if needed > there / 2:
+        gigabytes = [f"{number / 2**30:,.1f} GB" for number in (needed, there)]
+        raise UserError(
+            f"{what} would take {gigabytes[0]} of memory, and there are {gigabytes[1]}; take fewer"
+        )
 
 
 def is_out_of_memory(error: BaseException) -> bool:

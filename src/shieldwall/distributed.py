@@ -78,7 +78,17 @@ class ProcessGroup:
         """The group that torchrun describes to each process it starts."""
         if not all(name in os.environ for name in TORCHRUN):
             return cls()
-        rank, local_rank, size = (int(os.environ[name]) for name in TORCHRUN[:3])
+        given = {name: os.environ[name] for name in TORCHRUN}
+        try:
+            rank, local_rank, size, port = (int(given[name]) for name in (*TORCHRUN[:3], "MASTER_PORT"))
+        except ValueError:
+            rank = local_rank = size = port = -1
+        if not (0 <= rank < size and 0 <= local_rank < size and 0 < port < 2**16):
+            said = ", ".join(f"{name}={value!r}" for name, value in given.items())
+            raise UserError(
+                f"the environment does not describe a group of processes: {said}; start them with torchrun, "
+                "or unset these variables"
+            )
         return cls(rank, size, local_rank)
 
     @property

@@ -45,7 +45,7 @@ class LockedError(UserError):
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest one that does."""
     known = sorted(known)
-    near = get_close_matches(given, known, n=1, cutoff=0.5)
+    near = get_close_matches(str(given), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
     return UserError(f"unknown {kind} {given!r}; {hint}")
 

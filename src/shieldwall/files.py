@@ -4,15 +4,18 @@ import errno
 import hashlib
 import os
 import re
+import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from shieldwall.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+PART = ".part"
 
 
 @contextmanager
@@ -27,22 +30,51 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise UserError(f"cannot write {path}: {reason}{advice if full else ''}") from error
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Replace `path` by `content` in one step: a kill or a full disk leaves the old file as it was."""
-    part = path.with_name(f".{path.name}.part")
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that replaces `path` in one step at the end of the block, unless it raises an error.
+
+    A kill or a full disk leaves the old file as it was. Any number of processes may do this at once.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     with disk_errors(path):
         try:
-            with part.open("wb") as file:
-                file.write(content)
+            with part.open("xb") as file:
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the disk know the new name, where the file system can."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what a kill left of weights, which one process at a time writes."""
+    for part in folder.glob(f".*.safetensors*{PART}"):
+        part.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Replace `path` by `content` in one step."""
+    with atomic_file(path) as file:
+        file.write(content)
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file that a user named, in one step; its folder is made."""
+    """Write a file that a user named, in one step; its folder is made. Only regular files are replaced."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UserError(f"{path} is not a regular file, so it is not replaced; give another name")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, content)

@@ -20,6 +20,8 @@ def bare_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHIELDWALL_DATA", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("SHIELDWALL_TRUST_CODE", "")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(cli.console, "_width", None)
 

@@ -21,8 +21,8 @@ from PIL import Image
         (["--index", "0", "--vote", "member-3"], "unknown vote 'member-3'; did you mean 'member-"),
         (["--index", "0", "--n", "0"], "at least 1; given: 0"),
         (["--index", "0", "--alpha", "0"], "alpha"),
-        (["nowhere.png"], "nowhere.png is not a readable image: it does not exist"),
-        (["."], ". is not a readable image"),
+        (["nowhere.png"], "nowhere.png cannot be read: No such file or directory"),
+        (["."], ". is not a regular file"),
     ],
 )
 def test_predict_refuses(options: list[str], said: str, shieldwall: Shieldwall, run: Path):

@@ -39,7 +39,7 @@ SETTINGS = {
     "schedule.epochs=0": ["schedule.epochs must be positive"],
     "schedule.lr=-1": ["schedule.lr must be positive"],
     "name=5": ["name must be text"],
-    "summary=@a": ["--set summary", "'@a' is not a value"],
+    "summary=@a": ["--set summary=@a is not readable YAML"],
     "members": ["--set takes key=value", "'members'"],
     "=3": ["unknown recipe key ''"],
     "data=mnst": ["unknown data set 'mnst'", "did you mean 'mnist'?"],
@@ -70,8 +70,8 @@ def test_an_unknown_recipe_is_refused(verb: str, name: str, said: str, shieldwal
 
 
 FILES = {
-    "sigma: [1": ["is not a readable recipe"],
-    "!!python/object/apply:os.getcwd []": ["is not a readable recipe"],
+    "sigma: [1": ["is not readable YAML"],
+    "!!python/object/apply:os.getcwd []": ["is not readable YAML"],
     "- a\n- b\n": ["is not a recipe: it must hold keys"],
     "": ["is not a recipe: it must hold keys"],
     "data: digits\nmodel: digits-cnn\nname: mine\n": ["incomplete", "'summary'", "'sigma'"],
@@ -91,7 +91,7 @@ def test_a_file_that_is_no_recipe_is_refused(content: str, shieldwall: Shieldwal
 
 def test_a_file_that_is_not_text_is_refused(shieldwall: Shieldwall):
     Path("mine.yaml").write_bytes(b"\xff\xfe\x00")
-    refused(shieldwall("train", "mine.yaml", "--out", OUT), "mine.yaml is not a readable recipe")
+    refused(shieldwall("train", "mine.yaml", "--out", OUT), "mine.yaml is not readable YAML")
 
 
 @pytest.mark.parametrize("options", [["--device", "banana"], ["--device", "meta"], ["--device", ""]])

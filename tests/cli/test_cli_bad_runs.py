@@ -115,7 +115,7 @@ def test_a_run_that_is_not_trained(shieldwall: Shieldwall, trained: Path):
 
 def test_a_recipe_that_is_damaged(shieldwall: Shieldwall, run: Path):
     (run / "recipe.yaml").write_text("name: [")
-    certify_refused(shieldwall, run, [], "recipe.yaml is not a readable recipe")
+    certify_refused(shieldwall, run, [], "recipe.yaml is not readable YAML")
 
 
 @pytest.mark.parametrize("content", [b"[1, 2]", b"{", b"\xff"])

@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 from cli_tools import Outcome, Shieldwall, refused, timeless
 
+import shieldwall as sw
+from shieldwall import recipes
+from shieldwall.results.archive import pack
+
 MODULE = '''
 """A linear model, and functions that are no models."""
 
@@ -81,3 +85,35 @@ def test_certifying_without_the_module_says_so(shieldwall: Shieldwall, monkeypat
     monkeypatch.delitem(sys.modules, "own_models")
     refused(shieldwall("certify", "out"), "cannot import 'own_models'")
     assert not Path("out/certificates").exists()
+
+
+@pytest.fixture
+def stranger(own_models: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code leaves a mark when it runs, and nobody has trusted it."""
+    Path("own_models.py").write_text(f"open('ran', 'w').close()\n{MODULE}")
+
+
+@pytest.mark.usefixtures("stranger")
+def test_code_that_a_recipe_names_runs_only_if_it_is_trusted(
+    shieldwall: Shieldwall, monkeypatch: pytest.MonkeyPatch
+):
+    recipe = recipes.override(recipes.get("smoke"), ["model=own_models:linear", "schedule.epochs=1"])
+    Path("recipe.yaml").write_text(recipe.to_yaml())
+    refused(
+        shieldwall("train", "recipe.yaml", "--out", "out"), "names code, 'own_models:linear'", "--trust-code"
+    )
+    assert not Path("ran").exists()
+    assert shieldwall("train", "recipe.yaml", "--out", "out", "--trust-code").code == 0
+    monkeypatch.setenv("SHIELDWALL_TRUST_CODE", "")
+    assert shieldwall("certify", "out", "--n", 20, "--limit", 2).code == 0  # known by its SHA-256
+    Path("own_models.py").write_text(f"{Path('own_models.py').read_text()}# changed\n")
+    Path("ran").unlink()
+    for command in (["certify"], ["predict", "--index", "0"], ["verify", "--redraw", "1"]):
+        monkeypatch.delitem(sys.modules, "own_models", raising=False)
+        refused(shieldwall(command[0], "out", *command[1:]), "new here or has changed")
+        with pytest.raises(sw.UserError, match="new here or has changed"):
+            sw.load("out")
+    pack(Path("out"), Path("out.tar.xz"))
+    for command in (["report", "out.tar.xz"], ["report", "out"], ["verify", "out.tar.xz"]):
+        assert shieldwall(*command).code == 0
+    assert not Path("ran").exists()

@@ -31,8 +31,8 @@ def test_image_files_are_classified_without_the_data(shieldwall: Shieldwall, mni
     ("arguments", "said"),
     [
         ([], "nothing to predict: give image files, or test inputs with --index"),
-        (["nowhere.png"], "nowhere.png is not a readable image: it does not exist"),
-        (["nowhere.png", "--index", "0"], "nowhere.png is not a readable image: it does not exist"),
+        (["nowhere.png"], "nowhere.png cannot be read: No such file or directory"),
+        (["nowhere.png", "--index", "0"], "nowhere.png cannot be read: No such file or directory"),
         (["--index", "0"], "mnist was not found"),
     ],
 )

@@ -1,5 +1,6 @@
 """Fetching from a server on this machine: whole, broken off and wrong."""
 
+import errno
 import hashlib
 import io
 import tarfile
@@ -166,10 +167,11 @@ def test_progress_is_reported(mnist: FileServer, tmp_path: Path):
     assert {total for name, _, total in seen if name == FIRST} == {SIZE}
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a device that is always full")
-def test_a_full_disk_is_said(mnist: FileServer, tmp_path: Path):
-    (tmp_path / "mnist").mkdir()
-    (tmp_path / "mnist" / f".{FIRST}.part").symlink_to("/dev/full")
+def test_a_full_disk_is_said(mnist: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "")
+
+    monkeypatch.setattr("shieldwall.files.os.fsync", full)
     with pytest.raises(UserError, match=rf"^cannot write .*{FIRST}: the disk is full"):
         fetch("mnist", tmp_path, mnist.url)
     assert held(tmp_path / "mnist") == {}

@@ -87,7 +87,7 @@ def test_another_method_forgets_the_options_of_the_last() -> None:
         ("schedul.epochs=1", r"did you mean 'schedule\.epochs'"),
         ("sigma.x=1", "unknown recipe key"),
         ("sigma", "--set takes key=value"),
-        ("sigma=[", "is not a value"),
+        ("sigma=[", "is not readable YAML"),
     ],
 )
 def test_bad_overrides(assignment: str, message: str) -> None:

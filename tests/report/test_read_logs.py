@@ -81,7 +81,7 @@ def test_a_recipe_without_a_name_leaves_the_folder_s(tmp_path: Path, write_run: 
 def test_broken_recipe(tmp_path: Path, write_run: Write) -> None:
     run = write_run(tmp_path / "out", "digits", ["we"])
     (run / "recipe.yaml").write_text("name: [\n")
-    with pytest.raises(UserError, match=r"recipe\.yaml: this is not YAML"):
+    with pytest.raises(UserError, match=r"recipe\.yaml is not readable YAML"):
         read_logs([run])
 
 

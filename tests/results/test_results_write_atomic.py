@@ -9,7 +9,7 @@ import torch
 
 from shieldwall import files
 from shieldwall.errors import UserError
-from shieldwall.files import load_tensors, save_tensors, write_atomic
+from shieldwall.files import atomic_file, load_tensors, remove_parts, save_tensors, write_atomic, write_output
 
 
 def fail_with(number: int, monkeypatch: pytest.MonkeyPatch, name: str = "fsync") -> None:
@@ -71,7 +71,7 @@ def test_the_old_file_is_there_until_the_new_one_is_on_the_disk(
     seen = []
     monkeypatch.setattr(files.os, "fsync", lambda _: seen.append(path.read_bytes()))
     write_atomic(path, b"new")
-    assert seen == [b"old"]
+    assert seen == [b"old", b"new"]  # the file, then its folder
 
 
 def test_the_old_file_is_replaced_in_one_step_and_not_written_over(tmp_path: Path):
@@ -92,11 +92,32 @@ def test_a_folder_in_the_way_is_named(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_what_an_earlier_kill_left_is_overwritten(tmp_path: Path):
-    (tmp_path / ".file.part").write_bytes(b"x" * 50)
-    write_atomic(tmp_path / "file", b"new")
-    assert (tmp_path / "file").read_bytes() == b"new"
+def test_two_may_write_at_once(tmp_path: Path):
+    with atomic_file(tmp_path / "file") as slow:
+        slow.write(b"slow")
+        write_atomic(tmp_path / "file", b"quick")
+        assert (tmp_path / "file").read_bytes() == b"quick"
+    assert (tmp_path / "file").read_bytes() == b"slow"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_a_kill_left_of_weights_is_removed(tmp_path: Path):
+    (tmp_path / ".member-1.safetensors.0123.part").write_bytes(b"x" * 50)
+    (tmp_path / ".page.html.0123.part").write_bytes(b"x" * 50)
+    remove_parts(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".page.html.0123.part"]
+
+
+def test_an_output_replaces_regular_files_only(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "link", tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(UserError, match="is not a regular file, so it is not replaced"):
+            write_output(path, b"new")
+    write_output(tmp_path / "new folder/file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert (tmp_path / "new folder/file").read_bytes() == b"new"
 
 
 def test_tensors_come_back_with_their_metadata(tmp_path: Path):

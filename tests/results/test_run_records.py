@@ -123,5 +123,5 @@ def test_a_page_opens_each_file_of_its_runs_once(run: Path, tmp_path: Path) -> N
                ("we.tsv", "eas.tsv", "settings.yaml")]  # fmt: skip
     expected = [str(run / name) for name in (*FILES, *folders)] + [str(tmp_path / "packed.tar.xz")]
     assert sorted(path for path in paths if path in expected) == sorted(expected)
-    inside = [path for path in paths if path.startswith(str(tmp_path)) and "page.html" not in path]
+    inside = [path for path in paths if path.startswith(f"{tmp_path}/") and "page.html" not in path]
     assert sorted(inside) == sorted(expected)

@@ -176,7 +176,7 @@ def test_a_study_from_run_folders_and_a_recipe_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("rows: [", "is not a readable study"),
+        ("rows: [", "is not readable YAML"),
         ("- a\n", "is not a study: it must hold keys such as summary and rows"),
         ("summary: x\n", "has no rows"),
         ("rows: {a: {}}\n", "row a: it needs a recipe"),

@@ -1,6 +1,8 @@
 """The command line: verbs over the library, no science."""
 
+import io
 import os
+import re
 import sys
 import time
 import warnings
@@ -8,11 +10,11 @@ from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 import shieldwall
 from shieldwall.cli import catalogue, report, run, study
 from shieldwall.cli.options import console
+from shieldwall.console import PlainConsole
 from shieldwall.errors import UserError
 
 __all__ = ["app", "console", "main"]
@@ -67,18 +69,33 @@ app.add_typer(report.theory_app, name="theory")
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
     warnings.showwarning = _show_renamings(warnings.showwarning)
+    _tidy_surroundings()
     try:
         app()
     except UserError as error:
         _fail(str(error))
+    except (RuntimeError, MemoryError) as error:
+        if not (isinstance(error, MemoryError) or "can't allocate memory" in str(error)):
+            raise
+        _fail("there is not enough memory for this; take fewer or smaller members, samples or batches")
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != STOPPED:  # typer turns Ctrl-C into an exit
             raise
         if os.environ.get("RANK", "0") == "0":
-            Console(stderr=True).print("interrupted; run the same command to resume")
+            PlainConsole(stderr=True).print("interrupted; run the same command to resume")
         sys.exit(STOPPED)
+
+
+def _tidy_surroundings() -> None:
+    """Terminals without a width have one of 80, and those without a character show its escape."""
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
+        if not re.fullmatch("0*[1-9][0-9]{0,3}", os.environ.get(name, "1")):
+            del os.environ[name]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _show_renamings(show: Callable[..., None]) -> Callable[..., None]:
@@ -86,7 +103,7 @@ def _show_renamings(show: Callable[..., None]) -> Callable[..., None]:
 
     def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, FutureWarning):
-            Console(stderr=True).print(f"note: {message}", highlight=False, markup=False, soft_wrap=True)
+            PlainConsole(stderr=True).print(f"note: {message}", soft_wrap=True)
         else:
             show(message, category, *where, **more)
 
@@ -94,8 +111,9 @@ def _show_renamings(show: Callable[..., None]) -> Callable[..., None]:
 
 
 def _fail(message: str) -> NoReturn:
-    if os.environ.get("RANK", "0") != "0":  # a mistake seen by all processes is told by the first alone:
-        time.sleep(10)  # when that one ends, torchrun ends the others
+    if os.environ.get("RANK", "0") != "0" and "WORLD_SIZE" in os.environ:
+        # A mistake seen by all processes is told by the first alone: when it ends, torchrun ends the others.
+        time.sleep(10)
     line = " ".join(message.splitlines())
-    Console(stderr=True).print(f"error: {line}", style="red", highlight=False, markup=False, soft_wrap=True)
+    PlainConsole(stderr=True).print(f"error: {line}", style="red", soft_wrap=True)
     sys.exit(2)

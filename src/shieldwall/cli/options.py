@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from shieldwall.console import PlainConsole
 from shieldwall.errors import UserError
 
-console = Console(markup=False, highlight=False)  # a path may hold what would be markup
+console = PlainConsole()
 
 DataDir = Annotated[
     Path | None,
@@ -23,6 +23,24 @@ On = Annotated[
     typer.Option(
         help="Where to work: local (this machine), ray (the Ray cluster of this machine, or a new one on it) "
         "or ray://HOST:PORT."
+    ),
+]
+
+
+def _trust_code(given: bool) -> bool:
+    if given:
+        from shieldwall.models.registry import trust
+
+        trust("all")
+    return given
+
+
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        callback=_trust_code,
+        help="Run code that the recipe names (module:function).",
     ),
 ]
 NoiseSeed = Annotated[int | None, typer.Option(help="Noise seed; by default the recipe's.")]

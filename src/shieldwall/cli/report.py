@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, console, numbers
+from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, TrustCode, console, numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -154,6 +154,7 @@ def verify_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each run.")] = False,
     data_dir: DataDir = None,
     device: Device = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Check that certificates are what their counts give, and that no file of a run has changed.
 
@@ -191,6 +192,7 @@ def serve_command(
     open_page: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser, if there is a screen.")
     ] = True,
+    trust_code: TrustCode = False,
 ) -> None:
     """Show a local page: draw, choose or upload an image and watch its certificate grow.
 
@@ -264,6 +266,7 @@ def diagnose_command(
     seed: NoiseSeed = None,
     data_dir: DataDir = None,
     device: Device = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.
 

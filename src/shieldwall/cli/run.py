@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from shieldwall.cli.options import DataDir, Device, NoiseSeed, On, RunFolder, console, numbers
+from shieldwall.cli.options import DataDir, Device, NoiseSeed, On, RunFolder, TrustCode, console, numbers
 from shieldwall.cli.report import report_command
 from shieldwall.errors import UserError
 
@@ -41,6 +41,7 @@ def train_command(
     ] = False,
     data_dir: DataDir = None,
     device: Device = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Train a recipe's members into a run folder.
 
@@ -49,11 +50,14 @@ def train_command(
     regularisation, `shieldwall train mnist-drt-1.0 --from runs/mnist-1.0`.
     """
     from shieldwall import recipes
+    from shieldwall.models.registry import trust
     from shieldwall.runs.pretrained import resolve_run
     from shieldwall.runs.start import sources_of
     from shieldwall.runs.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
+    if any(assignment.partition("=")[0].strip() == "model" for assignment in assignments or []):
+        trust(resolved.model)  # who types a name means it
     if seed is not None:
         resolved = replace(resolved, seed=seed)
     if start:
@@ -91,6 +95,7 @@ def tune_weights_command(
     ] = None,
     data_dir: DataDir = None,
     device: Device = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Tune the weights of the weighted vote on images held out from training.
 
@@ -209,6 +214,7 @@ def certify_command(
     ] = None,
     data_dir: DataDir = None,
     device: Device = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Certify test inputs for every member, WE and MME, and the ensemble after smoothing, in one pass.
 
@@ -277,6 +283,7 @@ def predict_command(
     ] = None,
     data_dir: DataDir = None,
     device: Device = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Classify images with the smoothed ensemble. It abstains where the two leading classes are too close.
 

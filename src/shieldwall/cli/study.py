@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from shieldwall.cli.options import DataDir, Device, On, console, numbers
+from shieldwall.cli.options import DataDir, Device, On, TrustCode, console, numbers
 
 if TYPE_CHECKING:
     from shieldwall.studies.steps import Places, Step
@@ -104,6 +104,7 @@ def run_command(
     runs: Runs = None,
     data_dir: DataDir = None,
     device: Device = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Train, tune, certify and pack all runs of a study, or what is missing of them.
 

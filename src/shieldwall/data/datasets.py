@@ -208,7 +208,8 @@ def fetch(
         raise UserError(f"{name} cannot be fetched: {known.advice}")
     root = roots()[0] if destination is None else destination
     folder = root / known.folders[0]
-    if name == "cifar10" and len(_members(folder, known)) == len(known.members):
+    there = [path.stat().st_size for path in _members(folder, known).values()]
+    if name == "cifar10" and len(there) == len(known.members) and not any(size % 3_073 for size in there):
         return folder
     url = (base_url or known.url).rstrip("/") + "/"
     for file, (size, sha256) in known.files.items():
@@ -229,14 +230,21 @@ def roots(data_dir: Path | str | None = None) -> list[Path]:
     """The folders to search, in this order."""
     places: list[Path] = []
     if data_dir is not None:
-        places.append(Path(data_dir).expanduser())
+        places.append(_expanded(data_dir))
         if not places[0].is_dir():
             raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
     if named := os.environ.get("SHIELDWALL_DATA"):
-        places.append(Path(named).expanduser())
-    cache = os.environ.get("XDG_CACHE_HOME")
-    places.append((Path(cache) if cache else Path.home() / ".cache") / "shieldwall")
+        places.append(_expanded(named))
+    cache = _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    if cache.parts[:1] != ("~",):  # an unknown user has no home
+        places.append(cache / "shieldwall")
+    if not places:
+        raise UserError("there is no home folder; name a data folder with --data-dir or $SHIELDWALL_DATA")
     return list(dict.fromkeys(places))
+
+
+def _expanded(path: Path | str) -> Path:
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser fails where there is no home
 
 
 def locate(name: str, data_dir: Path | str | None = None) -> Location:

@@ -19,7 +19,7 @@ from urllib.error import HTTPError
 import numpy as np
 
 from shieldwall.errors import UserError
-from shieldwall.files import disk_errors
+from shieldwall.files import atomic_file, disk_errors
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
@@ -30,6 +30,8 @@ _UNSIGNED_BYTES = 0x800
 _CIFAR_SHAPE = (3, 32, 32)
 _CIFAR_RECORD = 1 + math.prod(_CIFAR_SHAPE)
 _FULL_INK = 16
+_MOST_BYTES = 2**28
+"""Of an unpacked file; the largest that is published has 47 MB."""
 _TIMEOUT_S = 30.0
 
 # None of these speaks plain http, so that no redirect can lead there.
@@ -99,7 +101,7 @@ def _content(path: Path, name: str) -> tuple[bytearray, bool]:
     content = bytearray()
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            while chunk := file.read1(_CHUNK):
+            while len(content) <= _MOST_BYTES and (chunk := file.read1(_CHUNK)):
                 content += chunk
     except EOFError:
         return content, True
@@ -107,6 +109,8 @@ def _content(path: Path, name: str) -> tuple[bytearray, bool]:
         raise corrupt_file(path, name, f"is not a valid gzip file: {error}") from error
     except OSError as error:
         raise corrupt_file(path, name, f"cannot be read: {error.strerror}") from error
+    if len(content) > _MOST_BYTES:
+        raise corrupt_file(path, name, f"has more than {_MOST_BYTES:,} bytes")
     return content, False
 
 
@@ -118,26 +122,19 @@ def download(url: str, target: Path, size: int, sha256: str, on_progress: Progre
     if has_sha256(target, sha256):
         return
     digest, received = hashlib.sha256(), 0
-    part = target.with_name(f".{target.name}.part")
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with _open(url) as response, disk_errors(target), part.open("wb") as file:
-            while chunk := _receive(response, url, size + 1 - received):
-                received += file.write(chunk)
-                digest.update(chunk)
-                if on_progress is not None:
-                    on_progress(target.name, min(received, size), size)
+    with _open(url) as response, atomic_file(target) as file:
+        while chunk := _receive(response, url, size + 1 - received):
+            received += file.write(chunk)
+            digest.update(chunk)
+            if on_progress is not None:
+                on_progress(target.name, min(received, size), size)
         if received < size:
             raise _not_fetched(url, f"the connection closed after {received:,} of {size:,} bytes")
         if received > size or digest.hexdigest() != sha256:
             fault = "is longer than" if received > size else "is not"
             raise UserError(f"{url} {fault} the published file ({size:,} bytes, SHA-256 {sha256}); not kept")
-        with disk_errors(target):
-            part.replace(target)
-    finally:
-        with disk_errors(target):
-            part.unlink(missing_ok=True)
 
 
 def has_sha256(path: Path, sha256: str) -> bool:

@@ -32,6 +32,9 @@ _MARGIN = 256 / 224
 _AREA = (0.08, 1.0)
 _RATIO = (3 / 4, 4 / 3)
 _ATTEMPTS = 10
+_MAX_PIXELS = 80_000_000
+_LONGEST = 50
+"""How many times as long as the other a side may be: the shorter one is enlarged to 256 pixels."""
 
 Box = tuple[int, int, int, int]
 
@@ -156,7 +159,9 @@ def _decode(path: str, crop: "Callable[[Image], Image]") -> Tensor:
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=("JPEG", "PNG")) as image:
+            if image.width * image.height > _MAX_PIXELS:
+                raise ValueError(f"it has more than {_MAX_PIXELS:,} pixels")
             cropped = crop(image.convert("RGB"))
     # Pillow's decoders raise nearly anything on a broken file.
     except Exception as error:
@@ -168,6 +173,8 @@ def centre_crop(image: "Image", side: int) -> "Image":
     """The centre of the image once its shorter side is 8/7 of that of the square: 256 pixels of 224."""
     from PIL.Image import Resampling
 
+    if max(image.size) > _LONGEST * min(image.size):
+        raise ValueError(f"one side is more than {_LONGEST} times as long as the other")
     shorter, wanted = min(image.size), round(side * _MARGIN)
     width, height = (wanted * length // shorter for length in image.size)
     left, top = round((width - side) / 2), round((height - side) / 2)

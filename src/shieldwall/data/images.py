@@ -16,6 +16,8 @@ from PIL import Image, ImageOps
 from shieldwall.errors import UserError
 
 MAX_PIXELS = 24_000_000
+MAX_BYTES = 2**25
+"""Of a file."""
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 TOO_LARGE = 413
 _ORIENTATION = 0x0112

@@ -115,12 +115,12 @@ def vote_set(
         for method, weights in (tuned or {}).items()
     }
     known = [*by_name, *([EAS] if num_members > 1 else [])]
-    chosen = known if votes is None else list(votes)
+    chosen = known if votes is None else list(votes) if isinstance(votes, Iterable) else [votes]
     counted: dict[str, Vote] = {}
     reported = []
     for vote in chosen:
-        name = vote if isinstance(vote, str) else vote.name
-        if isinstance(vote, str) and vote not in known:
+        name = vote.name if isinstance(vote, Vote) else vote
+        if not isinstance(vote, Vote) and vote not in known:
             raise unknown_name("vote", vote, known)
         if name in reported or (name == EAS and isinstance(vote, Vote)):
             raise UserError(f"votes need names of their own; {name!r} is taken")

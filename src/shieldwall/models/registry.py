@@ -6,15 +6,18 @@ names, separated by commas, are those of the members one by one.
 
 import hashlib
 import importlib
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, check_int, unknown_name
 from shieldwall.models.networks import digits_cnn, lenet, resnet20, resnet50, resnet110
 
 ModelFactory = Callable[[int], nn.Module]
@@ -27,10 +30,13 @@ MODELS: dict[str, ModelFactory] = {
     "resnet50": resnet50,
 }
 
+TRUST = "SHIELDWALL_TRUST_CODE"
+"""The environment variable that names the code of recipes that may run, module:function by commas, or all."""
+
 
 def factory(name: str) -> ModelFactory:
     """The model called `name`, or the function that `module:function` names."""
-    if ":" not in name:
+    if not isinstance(name, str) or ":" not in name:
         if name not in MODELS:
             raise unknown_name("model", name, [*MODELS, "module:function"])
         return MODELS[name]
@@ -50,13 +56,24 @@ def factory(name: str) -> ModelFactory:
 
 
 def code_digest(names: str) -> str | None:
-    """The SHA-256 of the files with a user's functions; None for the networks of this package."""
-    code = b""
-    for name in filter(lambda name: ":" in name, names.split(",")):
-        factory(name)
-        file = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
-        code += Path(file).read_bytes() if file and Path(file).is_file() else b""
+    """The SHA-256 of the files with a user's functions; None for the networks of this package.
+
+    The files are found without running them.
+    """
+    files = [_code_file(name) for name in names.split(",") if ":" in name]
+    code = b"".join(file.read_bytes() for file in files if file is not None)
     return hashlib.sha256(code).hexdigest() if code else None
+
+
+def _code_file(name: str) -> Path | None:
+    folders, origin, so_far = [str(Path.cwd()), *sys.path], None, ""
+    for part in name.partition(":")[0].split("."):
+        so_far = f"{so_far}.{part}" if so_far else part
+        spec = PathFinder.find_spec(so_far, folders) if part else None
+        if spec is None:
+            return None
+        folders, origin = list(spec.submodule_search_locations or []), spec.origin
+    return Path(origin) if origin and Path(origin).is_file() else None
 
 
 def models_of(names: str, count: int) -> list[str]:
@@ -67,6 +84,34 @@ def models_of(names: str, count: int) -> list[str]:
     return each * count if len(each) == 1 else each
 
 
+def trust(name: str) -> None:
+    """Let this process, and those that it starts, run the code of this name, or `all` code."""
+    os.environ[TRUST] = ",".join(filter(None, [os.environ.get(TRUST), name]))
+
+
+def check_trusted(names: str) -> None:
+    """Refuse code that a recipe names and that this user has not trusted before, as it is now.
+
+    What is trusted is written down by its SHA-256, so that later commands on the run need not be told again.
+    """
+    home = Path(os.path.expanduser(os.environ.get("XDG_STATE_HOME") or "~/.local/state"))  # noqa: PTH111
+    file, said = home / "shieldwall" / "trusted-code", set(os.environ.get(TRUST, "").split(","))
+    known = file.read_text(errors="replace").splitlines() if file.is_file() else []
+    for name in filter(lambda name: ":" in name, names.split(",")):
+        digest = code_digest(name)
+        is_known = digest is not None and f"{digest}  {name}" in known
+        if not is_known and not {name, "all"} & said:
+            raise UserError(
+                f"the recipe names code, {name!r}, which is new here or has changed; code can do all that "
+                f"you can: read it, then add --trust-code (in Python: set {TRUST}={name})"
+            )
+        if not is_known and digest is not None and home.is_absolute():
+            with suppress(OSError):  # without a home to write to, it must be said each time
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with file.open("a") as trusted:
+                    trusted.write(f"{digest}  {name}\n")
+
+
 def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
@@ -75,6 +120,7 @@ def build_members(
     names: str, count: int, num_classes: int, shape: tuple[int, int, int], seed: int
 ) -> list[nn.Module]:
     """`count` freshly initialised members, each from a seed of its own, checked against the data's shape."""
+    check_int("the number of members", count)
     members = []
     for k, name in enumerate(models_of(names, count)):
         make = factory(name)

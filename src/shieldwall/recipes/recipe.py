@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 from shieldwall.binomial import check_draws
-from shieldwall.errors import UserError, check_int, check_number, unknown_name
+from shieldwall.errors import UserError, check_int, check_number, describe, unknown_name
 from shieldwall.recipes.fields import build
+from shieldwall.texts import is_folder_name, read_yaml, title, yaml_documents
 from shieldwall.vocabulary import BOUNDS, NOISES, NORMS, PRECISIONS
 
 CURVES = ("step", "cosine")
@@ -19,6 +20,10 @@ TRAINING_PRECISIONS = ("float32", "bfloat16")
 
 FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
 """Keys of earlier versions, read for one more release."""
+
+MOST_MEMBERS = 1_000
+_HUGE = 1e30
+"""Numbers must fit into float32."""
 
 _PATHS = ("init_from", "start")
 
@@ -62,16 +67,22 @@ class Schedule:
         for name in ("lr", "decay", "momentum", "weight_decay"):
             check_number(f"schedule.{name}", getattr(self, name))
         for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise UserError(f"schedule.{name} must be positive; given: {getattr(self, name)}")
+            if not 0 < getattr(self, name) < _HUGE:
+                raise UserError(
+                    f"schedule.{name} must be positive, and below 1e30; given: {getattr(self, name)}"
+                )
         if self.warmup < 0:
             raise UserError(f"schedule.warmup (updates) must not be negative; given: {self.warmup}")
-        if self.clip is not None and not 0 < self.clip < float("inf"):
-            raise UserError(f"schedule.clip must be positive, or null for none; given: {self.clip}")
+        if self.clip is not None and not 0 < self.clip < _HUGE:
+            raise UserError(
+                f"schedule.clip must be positive and below 1e30, or null for none; given: {self.clip}"
+            )
         if not 0 <= self.momentum < 1:
             raise UserError(f"schedule.momentum must lie in [0, 1); given: {self.momentum}")
-        if not 0 <= self.weight_decay < float("inf"):
-            raise UserError(f"schedule.weight_decay must not be negative; given: {self.weight_decay}")
+        if not 0 <= self.weight_decay < _HUGE:
+            raise UserError(
+                f"schedule.weight_decay must not be negative, and below 1e30; given: {self.weight_decay}"
+            )
         for name, choices in (("curve", CURVES), ("precision", TRAINING_PRECISIONS)):
             if getattr(self, name) not in choices:
                 raise UserError(
@@ -153,14 +164,16 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not is_folder_name(self.name):
+            raise UserError(f"name must be usable as the name of a folder; given: {self.name!r}")
         if not 0 < self.sigma < float("inf"):
             raise UserError(f"sigma must be a positive number; given: {self.sigma}")
         if self.noise not in NOISES:
             raise unknown_name("noise", self.noise, NOISES)
         if self.holdout_every < 0 or self.holdout_every == 1:
             raise UserError(f"holdout_every must be 0 for none, or at least 2; given: {self.holdout_every}")
-        if self.members < 1:
-            raise UserError(f"members must be at least 1; given: {self.members}")
+        if not 1 <= self.members <= MOST_MEMBERS:
+            raise UserError(f"members must be at least 1, and {MOST_MEMBERS} at most; given: {self.members}")
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(asdict(self), sort_keys=False, width=110)
@@ -168,6 +181,8 @@ class Recipe:
 
 def from_mapping(mapping: Mapping[str, Any]) -> Recipe:
     """A recipe from plain data, every key and type checked; former names of keys are understood."""
+    if not isinstance(mapping, Mapping):
+        raise UserError(f"a recipe has keys, such as data, model and sigma; given: {describe(mapping)}")
     recipe: Recipe = build(Recipe, {FORMER_KEYS.get(key, key): value for key, value in mapping.items()})
     return recipe
 
@@ -178,18 +193,13 @@ def from_file(path: Path) -> Recipe:
 
 def read_mapping(path: Path, kind: str, keys: str) -> dict[str, Any]:
     """The keys of a YAML file, a recipe or a study, which must have keys such as these."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    if not path.exists():
         verb = "recipes" if kind == "recipe" else "study list"
-        raise UserError(
-            f"the {kind} file {path} does not exist; `shieldwall {verb}` lists those by name"
-        ) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path} is not a readable {kind}: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
+        raise UserError(f"the {kind} file {path} does not exist; `shieldwall {verb}` lists those by name")
+    documents = read_yaml(path)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
         raise UserError(f"{path} is not a {kind}: it must hold keys such as {keys}")
-    return content
+    return documents[0]
 
 
 def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
@@ -209,10 +219,9 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
         free = outer[:1] == ["objective"]  # its keys depend on the method, which checks them itself
         if not isinstance(part, dict) or (last not in part and not free):
             raise unknown_name("recipe key", key.strip(), _dotted(asdict(recipe)))
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UserError(f"--set {key}: {text!r} is not a value") from error
+        value, *more = yaml_documents(text, f"--set {assignment[:100]}") or [None]
+        if more:
+            raise UserError(f"--set {key} takes one value; given: {text!r}")
         if free and last == "name" and part.get("name") != value:
             part.clear()  # another method has other options
             content["independent"] = value not in JOINT
@@ -248,7 +257,7 @@ def distinctions(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def _spoken(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else title(value)
 
 
 def _dotted(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Tables in the terminal, in Markdown and in LaTeX, or as CSV: the same text each time for the same rows."""
 
 import csv
+import html
 import math
 import re
 from collections.abc import Sequence
@@ -142,9 +143,14 @@ def to_markdown(table: Table) -> str:
     ]
     for k, title in enumerate(table.row_titles):
         cells = ((f"**{c.cells[k]}**" if c.best[k] else c.cells[k], c.margins[k]) for c in table.columns)
-        lines.append([re.sub(r"([|$])", r"\\\1", title), *(" ".join(cell).rstrip() for cell in cells)])
+        lines.append([_markdown(title), *(" ".join(cell).rstrip() for cell in cells)])
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n\n".join([table.title, body, *table.notes]) + "\n"
+    return "\n\n".join([html.escape(table.title, False), body, *map(_markdown, table.notes)]) + "\n"
+
+
+def _markdown(text: str) -> str:
+    """Text that Markdown shows as it is: no HTML, no links, no ends of cells."""
+    return re.sub(r"([|$`]|(?<=])\()", r"\\\1", html.escape(text, quote=False))
 
 
 def to_latex(table: Table, label: str = "certified-accuracy") -> str:
@@ -263,6 +269,11 @@ def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
         ends = {"acr_low": acr.low, "acr_high": acr.high, "acr_deviation": acr.deviation}
         known = {name: value for name, value in ends.items() if value is not None and not math.isnan(value)}
         of_row |= {"acr": acr.value, **known}
+    # A spreadsheet takes what starts like this for a formula.
+    of_row = {
+        key: f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
+        for key, cell in of_row.items()
+    }
     return [
         {
             **of_row, "radius": r, "certified_accuracy": value, "low": float(low[k]), "high": float(high[k]),

@@ -16,6 +16,7 @@ from shieldwall.results.checks import SUMS, Sums
 SUFFIX = ".tar.xz"
 MAX_BYTES = 256 * 2**20
 """Of an unpacked run: 1,000 inputs with 8 votes take 2 MB, 50,000 take 100 MB."""
+MAX_FILES = 10_000
 RUN_FILES = ("recipe.yaml", "start.yaml", "environment.json", "training.jsonl", "weights.yaml")
 """What a run folder says beside its certificates and its digests."""
 
@@ -62,6 +63,8 @@ def read_archive(file: Path) -> dict[str, bytes]:
                     raise UserError(
                         f"{file} is not a packed run: it holds {member.name!r}, which is no plain file in it"
                     )
+                if len(content) == MAX_FILES:
+                    raise UserError(f"{file} is not a packed run: it holds more than {MAX_FILES:,} files")
                 data = archive.extractfile(member)
                 assert data is not None
                 content[member.name] = data.read()

@@ -12,7 +12,6 @@ Ours have all of these columns, radii and bounds at full precision. What the cer
 read where there are columns for it.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -41,6 +40,8 @@ USUAL_NORM = "l2"
 """The norm of a file that does not say: what other tools certify."""
 
 _HARMED_BY_A_CUT = {*REQUIRED, "noise", "bound", "n", "alpha", "norm", "precision"} - {"correct"}
+_LARGEST = 1e100
+"""Of the real numbers, so that their sums are finite."""
 _T = TypeVar("_T")
 
 
@@ -159,16 +160,19 @@ class _Table:
 
     def _whole(self, column: str, row: int, cell: str) -> int:
         try:
-            return int(cell)
+            value = int(cell)
         except ValueError:
             raise self.error(row, f"{column} is {cell!r}, not a whole number") from None
+        if not -(2**63) <= value < 2**63:
+            raise self.error(row, f"{column} is {cell[:30]}, a number of more than 64 bits")
+        return value
 
     def _real(self, column: str, row: int, cell: str) -> float:
         try:
             value = float(cell)
         except ValueError:
             raise self.error(row, f"{column} is {cell!r}, not a number") from None
-        if not (math.isfinite(value) and value >= 0):
+        if not 0 <= value <= _LARGEST:
             raise self.error(row, f"{column} is {cell}; it must be finite and not negative")
         return value
 
@@ -233,7 +237,7 @@ class _Table:
         try:
             by_member = [[member.split(",") for member in cell.split(";")] for cell in cells]
             counts = np.array(by_member, dtype=np.int64)
-        except ValueError:  # no numbers, or not as many in each cell
+        except (ValueError, OverflowError):  # no numbers, or not as many in each cell
             return None
         return counts[:, 0] if counts.shape[1] == 1 else counts
 

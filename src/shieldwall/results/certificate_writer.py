@@ -10,10 +10,11 @@ from typing import Any, BinaryIO
 import yaml
 
 from shieldwall.errors import UserError
-from shieldwall.files import disk_errors, write_atomic
+from shieldwall.files import PART, disk_errors, write_atomic
 from shieldwall.recipes import difference
 from shieldwall.results.certificate_file import COLUMNS, HEADER, with_current_names
 from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints
+from shieldwall.texts import read_yaml
 
 UNSAID = {"data_sha256", "code_sha256", "batch_size", "threads"}
 """Settings that older folders do not have; they are compared only where they exist."""
@@ -94,7 +95,7 @@ class CertificateWriter:
             return
         with disk_errors(self.path):
             self.path.mkdir(exist_ok=True)
-        if any(item.name != f".{path.name}.part" for item in self.path.iterdir()):
+        if any(item.suffix != PART for item in self.path.iterdir()):
             raise UserError(
                 f"{self.path} holds files, but no settings.yaml that says what they were made with; use --to "
                 "NAME for a new folder"
@@ -104,7 +105,7 @@ class CertificateWriter:
     def _note_wanted(self, wanted: int | None) -> None:
         """Record how many inputs are wanted now, unless none of them is left to do."""
         path = self.path / "settings.yaml"
-        stored = yaml.safe_load(path.read_text())
+        stored = read_settings(path)
         if wanted is not None and len(self.done) < wanted != stored.get(WANTED):
             write_atomic(path, yaml.safe_dump({**stored, WANTED: wanted}, sort_keys=False).encode())
 
@@ -213,9 +214,10 @@ def read_lines(folder: Path, votes: Sequence[str]) -> dict[int, tuple[bytes, ...
 def read_settings(path: Path) -> dict[str, Any]:
     """What a folder of certificates was made with, in today's names."""
     try:
-        settings = yaml.safe_load(path.read_text())
-    except (UnicodeDecodeError, yaml.YAMLError):
-        settings = None
-    if not isinstance(settings, dict):
-        raise UserError(f"{path} is damaged, so what these certificates are is unknown; move the folder away")
+        (settings,) = read_yaml(path)
+        assert isinstance(settings, dict)
+    except (UserError, ValueError, AssertionError) as error:
+        raise UserError(
+            f"{path} is damaged, so what these certificates are is unknown; move the folder away"
+        ) from error
     return with_current_names(settings)

@@ -7,15 +7,12 @@ results/digits.tar.xz                   a packed run, read from the archive in m
 other/sigma_0.25                        a file of another tool, called by its own name
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, distinctions, from_mapping
@@ -24,6 +21,7 @@ from shieldwall.results.certificate_file import parse, with_current_names
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED
 from shieldwall.results.certificates import Certificates
 from shieldwall.results.checks import SUMS, Sums, certificate_names, check_votes
+from shieldwall.texts import json_value, read_file, title, yaml_documents
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
@@ -104,8 +102,8 @@ class RunRecord:
     def environment(self) -> Mapping[str, Mapping[str, Any]]:
         """Versions, commit and device by stage."""
         try:
-            stages = dict(json.loads(self.files.get("environment.json", "{}")))
-        except (ValueError, TypeError):
+            stages = dict(json_value(self.files.get("environment.json", "{}"), "environment.json"))
+        except (UserError, TypeError, ValueError):
             return {}
         return {stage: facts for stage, facts in stages.items() if isinstance(facts, dict)}
 
@@ -117,11 +115,11 @@ class RunRecord:
         for number, line in enumerate([*lines, last] if last else lines, start=1):
             where = f"{self.home / 'training.jsonl'}, line {number}"
             try:
-                epoch = json.loads(line)
-            except ValueError:
+                epoch = json_value(line, where)
+            except UserError:
                 if number > len(lines):
                     break
-                raise UserError(f"{where} is damaged: it is not JSON; repair or delete it") from None
+                raise
             if not isinstance(epoch, dict) or not isinstance(epoch.get("epoch"), int):
                 raise UserError(f"{where} is damaged: it has no epoch; repair or delete it")
             epochs.append(epoch)
@@ -168,7 +166,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
             home = resolved.with_name(file.name.removesuffix(SUFFIX))
             records[home] = _read_archive(file, home)
         elif run := _run_folder(file):
-            home, content, (sums, texts) = _home(file), file.read_bytes(), texts_of_run(run)
+            home, content, (sums, texts) = _home(file), read_file(file), texts_of_run(run)
             if home not in records:
                 sums.check_listed(_name_in(run, file.parent), certificate_names(file.parent))
                 texts = {**texts, **_texts(file.parent, ["settings.yaml"], sums)}
@@ -177,7 +175,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
             records[home].add(_stem(file), content, str(file))
         else:
             records[resolved] = RunRecord(_stem(file), _home(file), {}, is_run=False)
-            records[resolved].add(_stem(file), file.read_bytes(), str(file))
+            records[resolved].add(_stem(file), read_file(file), str(file))
     return _told_apart(list(records.values()))
 
 
@@ -252,10 +250,10 @@ def _read_archive(path: Path, home: Path) -> RunRecord:
 
 def _certificate_files(path: Path) -> list[Path]:
     """The logs of a run or of a certificate folder in a table's order, or the one log."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
+    if not path.exists():
         raise UserError(f"{path}: there is no such file or folder")
+    if not path.is_dir():
+        return [path]
     run = path.parent if path.name == FOLDER else path
     is_run = (run / "recipe.yaml").exists() or (run / FOLDER).is_dir()
     folder = run / FOLDER if is_run else path
@@ -283,7 +281,7 @@ def _home(file: Path) -> Path:
 
 def _stem(file: Path) -> str:
     # Not Path.stem: other tools name their logs "sigma_0.25", without a suffix.
-    return file.name.removesuffix(".tsv")
+    return title(file.name.removesuffix(".tsv"))
 
 
 def _name_in(run: Path, file: Path) -> str:
@@ -295,7 +293,7 @@ def _texts(folder: Path, names: Iterable[str], sums: Sums) -> dict[str, str]:
     for name in names:
         file = folder / name
         if file.is_file():
-            content = file.read_bytes()
+            content = read_file(file)
             sums.check(_name_in(sums.home, file), content)
             texts[name] = content.decode(errors="replace")
     return texts
@@ -303,21 +301,17 @@ def _texts(folder: Path, names: Iterable[str], sums: Sums) -> dict[str, str]:
 
 def _recipe_name(files: Mapping[str, str], source: Path) -> str:
     text = files.get("recipe.yaml", "")
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        where = source / "recipe.yaml"
-        raise UserError(f"{where}: this is not YAML: {' '.join(str(error).split())}") from None
+    content = next(iter(yaml_documents(text, str(source / "recipe.yaml"))), None)
     if isinstance(content, dict) and "name" in content:
-        return str(content["name"])
-    return source.name.removesuffix(SUFFIX)
+        return title(content["name"])
+    return title(source.name.removesuffix(SUFFIX))
 
 
 def _yaml_mappings(text: str) -> list[Mapping[str, Any]]:
     """The documents of a file, none where one cannot be read."""
     try:
-        content = list(yaml.safe_load_all(text))
-    except yaml.YAMLError:
+        content = yaml_documents(text, "")
+    except UserError:
         return []
     return content if all(isinstance(document, dict) for document in content) else []
 

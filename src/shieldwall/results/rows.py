@@ -104,7 +104,8 @@ def rows_of(
     known = {log.vote for log in logs}
     for name in sorted(set(votes) - known):
         raise unknown_name("vote", name, known)
-    rows = [row_of_log(log) for log in logs if not votes or log.vote in votes]
+    # A file of another tool is no vote of a run, so a choice of votes leaves it in.
+    rows = [row_of_log(log) for log in logs if not votes or log.vote in votes or not log.record.is_run]
     if average_seeds:
         rows = average_over_seeds(rows)
     if not best_over:

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from shieldwall.console import defer_interrupt, progress_bar
 from shieldwall.data.datasets import split_sizes
-from shieldwall.devices import device_of, resolve_device, threads
+from shieldwall.devices import check_memory, device_of, resolve_device, threads
+from shieldwall.distributed import ProcessGroup
 from shieldwall.ensembles.votes import VoteSet
 from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
@@ -37,7 +38,14 @@ from shieldwall.results.certificate_writer import (
 from shieldwall.runs import environment
 from shieldwall.runs.cluster import LOCAL, workers_of
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.shards import Shard, certified_inputs, merge_run, remaining, shards_folder
+from shieldwall.runs.shards import (
+    Shard,
+    certified_inputs,
+    check_folder_name,
+    merge_run,
+    remaining,
+    shards_folder,
+)
 from shieldwall.runs.trained import QUIET, TrainedRun
 from shieldwall.runs.verify import check_counts_in
 from shieldwall.smoothing.certificates import Counts
@@ -84,17 +92,19 @@ def certify_run(
     `jobs` is the number of workers that share the inputs, each with one thread: processes of this machine, or
     `on` Ray actors.
     """
-    if Path(to).name != to or to in ("", ".."):
-        raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
+    check_folder_name(to)
     if batch_size is not None and batch_size < 1:
         raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if ProcessGroup.from_environment().size > 1:
         raise UserError(
             "certify cannot run under torchrun; use --jobs N on one machine or --shard K/N on several"
         )
     by_several = on != LOCAL or jobs != 1
     if by_several and shard is not None:
         raise UserError(f"--jobs and --on cannot be used with --shard; given: {shard}")
+    most = 4 * (os.cpu_count() or 1)
+    if jobs is not None and on == LOCAL and not 1 <= jobs <= most:
+        raise UserError(f"--jobs must be 1 to {most} on this machine; given: {jobs}")
     run = RunFolder(path)
     changes = {name: value for name, value in changes.items() if value is not None}
     if "radii" in changes:
@@ -119,6 +129,7 @@ def certify_run(
     tuned = run.tuned_weights()
     plan = replace(trained.plan(which, seed), correct_only=correct_only)
     wanted = wanted_inputs(which, len(trained.dataset.test))
+    check_memory(f"a batch of {batch_size or 1:,} images", batch_size or 1, *trained.dataset.shape)
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
     build = partial(trained.sampler, plan, chosen, prepare=bool(stored.get("prepared", not stored)))

@@ -1,6 +1,5 @@
 """The environment of a run: versions, commit, device."""
 
-import json
 import os
 import platform
 import subprocess
@@ -14,6 +13,7 @@ import torch
 from rich.console import Console
 
 from shieldwall.results.checks import SEALED
+from shieldwall.texts import json_value, read_file
 
 
 def describe(device: torch.device) -> dict[str, Any]:
@@ -46,10 +46,10 @@ def say_if_changed(
     `file` has the environment that it began in, under `stage` if there is one.
     """
     try:
-        before = json.loads(file.read_text())
+        before = json_value(read_file(file), str(file))
         before = before if stage is None else before[stage]
         began, continued = (_that_rounds(facts) for facts in (before, now))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return  # nothing is recorded, or nothing that can be read
     if began != continued:
         text = (

@@ -23,10 +23,19 @@ from filelock import FileLock, Timeout
 from torch import nn
 
 from shieldwall.errors import LockedError, UserError
-from shieldwall.files import disk_errors, load_tensors, load_weights, save_tensors, write_atomic
+from shieldwall.files import (
+    PART,
+    disk_errors,
+    load_tensors,
+    load_weights,
+    remove_parts,
+    save_tensors,
+    write_atomic,
+)
 from shieldwall.recipes import Recipe, difference, from_file
 from shieldwall.results.archive import is_archive
 from shieldwall.results.checks import SUMS, Sums, certificate_names, sha256
+from shieldwall.texts import json_value, read_file, read_yaml
 
 LOCK = ".lock"
 
@@ -68,6 +77,8 @@ class RunFolder:
         Yields a function that raises an error if the lock is lost.
         """
         with exclusive_lock(self.path / LOCK, self.path) as check:
+            for folder in (self.path, self.path / "members"):
+                remove_parts(folder)
             yield check
 
     @property
@@ -174,9 +185,9 @@ class RunFolder:
             return {}
         Sums.read(self.path).check_files(["weights.yaml"])
         try:
-            known = yaml.safe_load(path.read_text())
+            (known,) = read_yaml(path)
             return {str(method): [float(weight) for weight in weights] for method, weights in known.items()}
-        except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise UserError(f"{path} is damaged; delete it and run `shieldwall tune-weights`") from error
 
     def save_log(self, records: Sequence[dict[str, Any]]) -> None:
@@ -197,7 +208,7 @@ class RunFolder:
         """The environments of the verbs that ran."""
         path = self.path / "environment.json"
         try:
-            return dict(json.loads(path.read_text())) if path.is_file() else {}
+            return dict(json_value(read_file(path), str(path))) if path.is_file() else {}
         except (ValueError, TypeError) as error:
             raise UserError(f"{path} is damaged ({error}); move it away") from error
 
@@ -248,4 +259,4 @@ def _no_run(path: Path) -> UserError:
 
 def _is_fresh(folder: Path) -> bool:
     """Whether a folder is empty, or holds only a lock and a partly written recipe after a kill."""
-    return all(item.name in (LOCK, ".recipe.yaml.part") for item in folder.iterdir())
+    return all(item.name == LOCK or item.suffix == PART for item in folder.iterdir())

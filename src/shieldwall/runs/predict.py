@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from shieldwall.data import datasets
-from shieldwall.data.images import ImageRejected, read_picture
+from shieldwall.data.images import MAX_BYTES, ImageRejected, read_picture
 from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import classifier_of, noise_of, trained_members
 from shieldwall.smoothing.certify import Predictions, predict
+from shieldwall.texts import read_file
 from shieldwall.vocabulary import ABSTAIN
 
 
@@ -106,11 +107,9 @@ def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
     """An image file as (C, H, W) in [0, 1], multiples of 1/255; its size must be the model's."""
     channels, height, width = shape
     try:
-        picture = read_picture(path.read_bytes(), "L" if channels == 1 else "RGB", least=(width, height))
-    except FileNotFoundError as error:
-        raise UserError(f"{path} is not a readable image: it does not exist") from error
-    except OSError as error:
-        raise UserError(f"{path} is not a readable image: {error.strerror}") from error
+        picture = read_picture(
+            read_file(path, MAX_BYTES), "L" if channels == 1 else "RGB", least=(width, height)
+        )
     except ImageRejected as error:
         raise UserError(f"{path}: {error}") from error
     if picture.size != (width, height):

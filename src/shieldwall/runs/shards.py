@@ -7,7 +7,6 @@ An input's counts depend only on its own noise samples, and these have the same 
 process. So merged certificates are the same bytes as those of one process, except for the time column.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_writer import WANTED, CertificateWriter, read_lines, read_settings
 from shieldwall.runs.folder import RunFolder, exclusive_lock
 from shieldwall.runs.verify import check_counts_in
+from shieldwall.texts import is_folder_name, json_value, read_file
 
 _SHARD = "shard"
 """The setting of a shard that the merged certificates do not have."""
@@ -84,12 +84,18 @@ class Shard:
             yield check
 
 
+def check_folder_name(to: str) -> None:
+    if not is_folder_name(to):
+        raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
+
+
 def shards_folder(certificates: Path) -> Path:
     return certificates.with_name(f"{certificates.name}.shards")
 
 
 def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -> RunFolder:
     """Merge a run's shards into the folder that a single process would have written, and remove them."""
+    check_folder_name(to)
     run = RunFolder(path)
     certificates = run.path / to
     with run.lock():
@@ -124,7 +130,7 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
         with CertificateWriter(certificates, votes, settings) as writer:
             for index in remaining(writer.done, wanted, writer.path):
                 writer.append_lines({vote: lines[vote][index] for vote in votes})
-        environment = json.loads((folders[0] / "environment.json").read_text())
+        environment = json_value(read_file(file := folders[0] / "environment.json"), str(file))
         run.note_environment("certify", {**environment, "processes": len(folders)})
         run.seal(*RUN_FILES, "members", to)
         shutil.rmtree(shards_folder(certificates))

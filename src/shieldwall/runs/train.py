@@ -1,6 +1,5 @@
 """recipe -> members: train into a run folder, or resume an interrupted training."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,17 +10,18 @@ from rich.console import Console
 
 from shieldwall.console import progress_bar
 from shieldwall.data import datasets
-from shieldwall.devices import resolve_device
+from shieldwall.devices import check_memory, resolve_device
 from shieldwall.distributed import ProcessGroup
 from shieldwall.errors import UserError, require
 from shieldwall.files import disk_errors
-from shieldwall.models.registry import build_members, code_digest
+from shieldwall.models.registry import build_members, check_trusted, code_digest
 from shieldwall.recipes import Recipe
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.start import described_once, starting_members, warnings_of
 from shieldwall.runs.trained import QUIET, noise_of, training_part
+from shieldwall.texts import json_value, read_file
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
 from shieldwall.training.registry import build_objective
@@ -50,10 +50,13 @@ def train_run(
     where = resolve_device(world.device_name(device))
     objective = build_objective(recipe.objective, noise_of(recipe))
     objective.check_members(recipe.members)
+    check_trusted(recipe.model)
     code = code_digest(recipe.model)
     starts = starting_members(recipe)
     dataset = datasets.load(recipe.data, data_dir)
     images = training_part(recipe, dataset)
+    copies = min(recipe.schedule.batch_size, len(images)) * getattr(objective, "num_noise", 1)
+    check_memory(f"a batch of {copies:,} noisy images", copies, *dataset.shape)
     members = build_members(recipe.model, recipe.members, len(dataset.classes), dataset.shape, recipe.seed)
     for member, start in zip(members, starts, strict=bool(starts)):
         start.load_into(member)
@@ -147,8 +150,8 @@ def _write_curves(run: RunFolder) -> None:
     """The event files of a training that is finished."""
     log = run.path / "training.jsonl"
     try:
-        records = [json.loads(line) for line in log.read_text().splitlines()]
-    except (OSError, ValueError) as error:
+        records = [json_value(line, str(log)) for line in read_file(log).splitlines()]
+    except UserError as error:
         raise UserError(f"{log} cannot be read, so there is nothing to write for TensorBoard") from error
     with _curves(run, True) as write:
         write(records)

@@ -16,7 +16,7 @@ from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
 from shieldwall.errors import UserError, describe, unknown_name
 from shieldwall.models.members import to_device
-from shieldwall.models.registry import build_members
+from shieldwall.models.registry import build_members, check_trusted
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise
 from shieldwall.noise.exact import ExactGaussian
 from shieldwall.noise.registry import noise_by_name
@@ -140,6 +140,7 @@ def trained_members(
 ) -> list[nn.Module]:
     """The same without the data, for images of this shape and this number of classes."""
     recipe = run.recipe
+    check_trusted(recipe.model)
     members = build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
     run.load_members(members)
     return [to_device(member, device).eval() for member in members]

@@ -6,6 +6,7 @@ every point closer to the input than the radius; or the certificate abstains.
 """
 
 import math
+import operator
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shieldwall import binomial
+from shieldwall.devices import check_memory
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
 from shieldwall.errors import UserError, check_int
 from shieldwall.models.members import as_member_list, infer_device
@@ -128,8 +130,13 @@ def certify_members(
 def _certification(
     n0: int, n: int, alpha: float, bound: str, radii: Sequence[float] | None, norm: str | None, precision: str
 ) -> Certification:
-    if radii is not None and not len(radii):
-        raise UserError("radii needs at least one radius, or None for n samples at every input; given: none")
+    if radii is not None:
+        try:
+            radii = tuple(float(radius) for radius in radii)
+        except (TypeError, ValueError):
+            raise UserError(f"radii must be numbers, such as [0.25, 0.5]; given: {radii!r}") from None
+        if not radii:
+            raise UserError("radii needs at least one radius, or None for all n samples; given: none")
     return Certification(
         n0=n0, n=n, alpha=alpha, bound=bound, radii=tuple(radii or ()), norm=norm, precision=precision
     )
@@ -150,6 +157,8 @@ def _certify(
 ) -> dict[str, Certificates]:
     """The certificates of each vote, or of the single classifier."""
     check_inputs(x, noise, value_range)
+    check_int("seed", seed)
+    _check_batch(options["batch_size"], x)
     plan = Plan(noise, math.prod(x.shape[1:]), certification, seed)
     device = infer_device(classifiers, x, options.pop("device"))
     sampler = Sampler.of_plan(
@@ -204,11 +213,13 @@ def predict(
     """
     binomial.check_alpha(alpha)
     check_int("n", n)
-    if n < 1:
-        raise UserError(f"n, the number of samples, must be at least 1; given: {n}")
+    if not 1 <= n <= binomial.MOST_DRAWS:
+        raise UserError(f"n, the number of samples, must be 1 to {binomial.MOST_DRAWS:,}; given: {n}")
     check_inputs(x, noise, value_range)
     _warn_of_other_noise([classifier], noise)
     seed = secrets.randbits(63) if seed is None else seed
+    check_int("seed", seed)
+    _check_batch(batch_size, x)
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
         device=infer_device([classifier], x, device), batch_size=batch_size,
@@ -240,6 +251,8 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
     check_noise(noise)
     if not isinstance(x, Tensor):
         raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
+    if x.layout != torch.strided:
+        raise UserError(f"inputs must be a dense tensor; given: {x.layout}")
     if x.ndim < 2 or not len(x) or not x[0].numel():
         raise UserError(
             f"inputs must be a batch (M, ...) of at least one image; given shape: {tuple(x.shape)}"
@@ -250,13 +263,25 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
         raise UserError(f"inputs must be float32; given: {x.dtype}; {hint}")
     if not bool(torch.isfinite(x).all()):
         raise UserError("inputs contain NaN or infinity")
-    if value_range is not None and (x.min() < value_range[0] or x.max() > value_range[1]):
+    try:
+        low, high = (-math.inf, math.inf) if value_range is None else map(float, value_range)
+    except (TypeError, ValueError):
         raise UserError(
-            f"inputs must lie in [{value_range[0]:g}, {value_range[1]:g}]; given: "
+            f"value_range must be two numbers, such as (0, 1), or None; given: {value_range!r}"
+        ) from None
+    if x.min() < low or x.max() > high:
+        raise UserError(
+            f"inputs must lie in [{low:g}, {high:g}]; given: "
             f"[{x.min():g}, {x.max():g}]; keep pixels in that range and normalise inside the model "
             "(shieldwall.models.Normalize), or pass value_range=None"
         )
     noise.validate(x)
+
+
+def _check_batch(size: int | None, x: Tensor) -> None:
+    if size is not None:
+        check_int("batch_size", size)
+        check_memory(f"a batch of {size:,} inputs", size, *x.shape[1:])
 
 
 def _counts(sampler: Sampler, x: Tensor, indices: Sequence[int] | None) -> tuple[Ints, Ints, Ints]:
@@ -264,7 +289,11 @@ def _counts(sampler: Sampler, x: Tensor, indices: Sequence[int] | None) -> tuple
 
     The arrays are read-only, so that certificates of many votes can share them.
     """
-    where = np.array(range(len(x)) if indices is None else [int(index) for index in indices])
+    try:
+        given = range(len(x)) if indices is None else indices
+        where = np.array([operator.index(index) for index in given], dtype=np.int64)
+    except (TypeError, OverflowError):
+        raise UserError(f"indices must be whole numbers, one for each input; given: {indices!r}") from None
     if len(where) != len(x):
         raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(where)}")
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from shieldwall import seeds
 from shieldwall.data.splits import Split
+from shieldwall.devices import check_memory
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.errors import UserError
 from shieldwall.models.members import infer_device, inference
@@ -45,6 +46,7 @@ def noisy_confidences(
     names = range(len(images)) if indices is None else indices
     if len(names) != len(images):
         raise UserError(f"{len(images)} images need {len(images)} indices; given: {len(names)}")
+    check_memory(f"{copies:,} noisy copies", copies, 2 * len(members) * len(images))  # two classes or more
     where = infer_device(members, images if isinstance(images, Tensor) else images.labels, device)
     casting = [partial(_logits, member, dtype) for member in members]
     parts = []

@@ -8,6 +8,7 @@ float32 or better.
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -134,6 +135,8 @@ def own_precision(classifiers: Sequence[Classifier]) -> str:
     """The precision that modules have their weights in; float32 for all other callables."""
     modules = [classifier for classifier in classifiers if isinstance(classifier, nn.Module)]
     dtypes = {weight.dtype for module in modules for weight in module.parameters()}
+    if torch.float64 in dtypes:
+        warnings.warn("the model's weights are float64; it is certified in float32", stacklevel=3)
     halves = [name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes]
     return halves[0] if halves else "float32"
 

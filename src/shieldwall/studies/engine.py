@@ -16,6 +16,7 @@ from rich.console import Console
 from shieldwall.files import write_output
 from shieldwall.runs.cluster import GPUS, LOCAL, RAY, workers_of
 from shieldwall.studies.steps import Places, Step, cost, task, to_do
+from shieldwall.texts import json_value, read_file
 
 _WORK = "shieldwall.studies.work:perform"
 _SECONDS_BETWEEN_LINES = 60.0
@@ -104,7 +105,7 @@ def unit_seconds(
     Without a console nothing is measured, and seconds of another machine will do.
     """
     file, machine = places.roots[0] / "step-seconds.json", machine_name(device)
-    known: dict[str, dict[str, float]] = json.loads(file.read_text()) if file.is_file() else {}
+    known: dict[str, dict[str, float]] = json_value(read_file(file), str(file)) if file.is_file() else {}
     if console is None:
         machine = machine if machine in known else next(iter(known), "")
         return known.get(machine, {}), machine

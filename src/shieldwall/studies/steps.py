@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 
 from shieldwall.data.datasets import split_sizes
@@ -25,6 +24,7 @@ from shieldwall.recipes import from_mapping
 from shieldwall.results.archive import SUFFIX, is_archive, read_archive
 from shieldwall.results.certificate_file import with_current_names
 from shieldwall.studies.study import Run, Study, key_of
+from shieldwall.texts import yaml_documents
 from shieldwall.vocabulary import EAS, MME, WE, member_vote
 
 KINDS = ("train", "tune", "certify", "pack")
@@ -94,8 +94,8 @@ class Files:
     def documents(self, name: str) -> list[Mapping[str, Any]]:
         """The YAML documents of a file; none where it cannot be read."""
         try:
-            return [each for each in yaml.safe_load_all(self.read(name)) if isinstance(each, dict)]
-        except yaml.YAMLError:
+            return [each for each in yaml_documents(self.read(name), name) if isinstance(each, dict)]
+        except UserError:
             return []
 
     def mapping(self, name: str) -> Mapping[str, Any]:

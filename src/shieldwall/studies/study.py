@@ -25,8 +25,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from shieldwall import recipes
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.recipes import Recipe, from_mapping
@@ -35,6 +33,7 @@ from shieldwall.recipes.recipe import read_mapping
 from shieldwall.results import paper
 from shieldwall.results.rows import method_of
 from shieldwall.runs.pretrained import resolve_run
+from shieldwall.texts import read_yaml
 
 PACKAGED = Path(__file__).with_name("paper.yaml")
 TINY, TINY_SCALE = "tiny", 0.01
@@ -255,7 +254,7 @@ def origins(start: str | None) -> list[Recipe]:
     files = [folder / name for name in ("recipe.yaml", "start.yaml") if start and (folder / name).is_file()]
     if start and not files:
         raise UserError(f"cannot start from {start}: it is neither a row nor a run folder")
-    return [from_mapping(document) for file in files for document in yaml.safe_load_all(file.read_text())]
+    return [from_mapping(document) for file in files for document in read_yaml(file)]
 
 
 def spoken(value: Any) -> str:

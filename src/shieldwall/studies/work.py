@@ -16,7 +16,7 @@ from shieldwall.data.splits import TensorSplit
 from shieldwall.devices import device_of, resolve_device
 from shieldwall.ensembles.votes import vote_set
 from shieldwall.models.members import to_device
-from shieldwall.models.registry import build_members
+from shieldwall.models.registry import build_members, check_trusted
 from shieldwall.recipes import Certification, Recipe, from_mapping
 from shieldwall.results.archive import pack
 from shieldwall.runs.certify import certify_run
@@ -39,6 +39,7 @@ def perform(task: Mapping[str, Any], worker: int, places: object = None) -> Any:
     """Do one step, or time one of its kind."""
     device = device_of(worker, task["device"])
     recipe, folder = from_mapping(task["recipe"]), Path(task["folder"])
+    check_trusted(recipe.model)
     where: dict[str, Any] = {"data_dir": task["data_dir"] and Path(task["data_dir"]), "device": device}
     if task["kind"] == "time train":
         return _seconds_of_training(recipe, device)
