@@ -16,7 +16,10 @@ from shieldwall.noise.distributions import Laplace as Laplace
 from shieldwall.noise.distributions import Uniform as Uniform
 from shieldwall.noise.exact import ExactGaussian as ExactGaussian
 from shieldwall.recipes.recipe import Schedule as Schedule
+from shieldwall.report.comparison import Comparison as Comparison
+from shieldwall.report.comparison import compare as compare
 from shieldwall.results.certificates import Certificates as Certificates
+from shieldwall.results.record import read as read
 from shieldwall.runs.trained import load as load
 from shieldwall.smoothing.certificates import certificates_from_counts as certificates_from_counts
 from shieldwall.smoothing.certify import Predictions as Predictions

@@ -68,9 +68,9 @@ def report_command(
     """
     from shieldwall.errors import UserError, require
     from shieldwall.files import write_output
-    from shieldwall.report.formats import check_table_path, table_text, to_terminal
-    from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
-    from shieldwall.report.tables import accuracy_table
+    from shieldwall.report.comparison import Comparison
+    from shieldwall.report.formats import check_table_path
+    from shieldwall.report.plots import check_figure_path
     from shieldwall.results.record import held_out_records, read_runs
     from shieldwall.results.rows import rows_of
 
@@ -91,14 +91,14 @@ def report_command(
     for record in records:
         if chosen_votes and not set(chosen_votes) & record.certificates.keys():
             console.print(f"left out, as it has none of these votes: {record.name}", soft_wrap=True)
-    console.print(to_terminal(accuracy_table(rows, chosen_radii, intervals=intervals)), crop=False)
+    comparison = Comparison(rows, chosen_radii, intervals)
+    console.print(comparison, crop=False)
     for path in table or ():
-        write_output(path, table_text(rows, path, chosen_radii, intervals=intervals).encode())
+        comparison.save(path)
         console.print(f"table: {path}", soft_wrap=True)
+    for path in plot or ():
+        comparison.save(path)
     if plot:
-        figure, about = accuracy_figure(rows, intervals=intervals), describe_figure(rows, intervals=intervals)
-        for path in plot:
-            write_output(path, figure_bytes(figure, path, about))
         console.print(f"plot: {', '.join(map(str, plot))}", soft_wrap=True)
     if html is not None:
         from shieldwall.report.page.build import report_page

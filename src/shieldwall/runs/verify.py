@@ -18,9 +18,8 @@ from shieldwall.errors import UserError
 from shieldwall.files import check_seal
 from shieldwall.recipes import Certification
 from shieldwall.results.archive import RUN_FILES
-from shieldwall.results.certificate_file import parse
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED, read_settings
-from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints, split_call
+from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints, parse, split_call
 from shieldwall.results.checks import SEALED, SUMS, Sums, certificate_names, check_votes, sha256
 from shieldwall.results.record import FOLDER, RunRecord, read_runs
 from shieldwall.runs.pretrained import PACKAGED, packaged_run
