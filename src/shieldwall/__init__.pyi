@@ -9,6 +9,7 @@ from shieldwall.ensembles.votes import Vote as Vote
 from shieldwall.ensembles.weights import grid_search_weights as grid_search_weights
 from shieldwall.ensembles.weights import sween_weights as sween_weights
 from shieldwall.errors import UserError as UserError
+from shieldwall.models.classifier import Classifier as Classifier
 from shieldwall.models.normalize import Normalize as Normalize
 from shieldwall.models.registry import build_members as build_members
 from shieldwall.noise.distributions import Gaussian as Gaussian
