@@ -85,10 +85,11 @@ def to_tsv(fields: Mapping[str, Any], vote: str | None) -> list[str]:
     bound, n = fields["bound"], fields["n"]
     if bound is not None and n is not None and not n.all():
         bound = [bound if samples else NOT_BOUNDED for samples in n.tolist()]
+    truth = np.full_like(labels, -1) if truth is None else truth
     cells = {
-        "idx": indices, "label": np.full_like(labels, -1) if truth is None else truth, "predict": labels,
-        "radius": fields["radii"], "correct": 0 * labels if truth is None else (labels == truth) * 1,
-        **{name: fields[name] for name in ("p_lower", "p_upper", "n", "counts", *SETTINGS[:-1])}, "bound": bound,
+        **{name: fields[name] for name in ("p_lower", "p_upper", "n", "counts", *SETTINGS[:-1])},
+        "idx": indices, "label": truth, "predict": labels, "bound": bound,
+        "radius": fields["radii"], "correct": ((labels == truth) & (truth >= 0)) * 1,
         "counts0": fields["selection_counts"], "vote": vote,
         "time": fields["seconds"] if fields["seconds"] is None else
                 [timedelta(seconds=float(s)) for s in fields["seconds"]],

@@ -228,7 +228,10 @@ class Certificates:
     def correct(self) -> NDArray[np.bool_]:
         """(M,): whether the label is the true class; an abstention is not correct."""
         if self.truth is None:
-            raise UserError("the true classes are not known; give them with certificates.with_truth(labels)")
+            raise UserError(
+                "the true classes are not known; give them with certificates.with_truth(labels), or certify "
+                "with --labels"
+            )
         return np.asarray(self.labels == self.truth)
 
     @property

@@ -252,7 +252,6 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     settings, folder = record.settings, record.home
     certified = next(iter(record.certificates.values()))
     assert certified.indices is not None
-    assert certified.truth is not None
     test = trained.dataset.test
     if settings.get("data_sha256", test.digest()) != test.digest():
         raise UserError(f"{folder} was certified on other test images than the {trained.recipe.data} here")
@@ -279,7 +278,7 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         )  # fmt: skip
         for row in rows:
             index = int(certified.indices[row])
-            if int(test.labels[index]) != certified.truth[row]:
+            if certified.truth is not None and int(test.labels[index]) != certified.truth[row]:
                 raise _OtherCountsError(
                     f"{folder}: the true class of input {index} is {int(test.labels[index])}"
                 )

@@ -228,6 +228,8 @@ def check_labels(member: nn.Module, data: Split) -> None:
     with model_errors(image.shape[1:]), eval_mode([member]), torch.no_grad():
         classes = member(image).shape[-1]
     largest = int(data.labels.max())
+    if int(data.labels.min()) < 0:
+        raise UserError("the images have no labels; give labels, or put them into a folder for each class")
     if largest >= classes:
         raise UserError(
             f"labels go up to {largest}, but the members have only {classes} classes (0 to {classes - 1})"
