@@ -42,6 +42,8 @@ class Classifier(nn.Module):
             check_model(model)
         self.model = model
         self.value_range = value_range
+        # In the state too: a file of weights is never empty, even for a model without any.
+        self.register_buffer("pixel_range", torch.tensor(value_range, dtype=torch.float32))
         self.steps = None if processor is None else _steps(processor)
         if hasattr(model, "num_estimators"):
             self.num_estimators = model.num_estimators

@@ -228,8 +228,6 @@ def check_labels(member: nn.Module, data: Split) -> None:
     with model_errors(image.shape[1:]), eval_mode([member]), torch.no_grad():
         classes = member(image).shape[-1]
     largest = int(data.labels.max())
-    if int(data.labels.min()) < 0:
-        raise UserError("the images have no labels; give labels, or put them into a folder for each class")
     if largest >= classes:
         raise UserError(
             f"labels go up to {largest}, but the members have only {classes} classes (0 to {classes - 1})"
@@ -277,6 +275,8 @@ def check_kinds(data: object, objective: object, schedule: object) -> None:
     if not isinstance(data, Split):
         hint = "its .train" if isinstance(data, Dataset) else "sw.Split.from_tensors(images, labels)"
         raise UserError(f"data must be a split to train on; given: {describe(data)}; pass {hint}")
+    if int(data.labels.min()) < 0:
+        raise UserError("the images have no labels; give labels, or put them into a folder for each class")
     if not isinstance(objective, Objective):
         raise UserError(
             "objective must be a training method, such as sw.GaussianAugmentation(sw.Gaussian(0.25)); "
