@@ -127,7 +127,7 @@ torch.fx.wrap("scores_of")  # what follows a module's code takes it for one step
 
 
 def is_scores(scores: object, rows: int) -> bool:
-    """Whether these are scores of so many images: a tensor (B, K) with K >= 2."""
+    """Whether these are scores of this number of images: a tensor (B, K) with K >= 2."""
     return isinstance(scores, Tensor) and scores.ndim == 2 and len(scores) == rows and scores.shape[1] > 1
 
 
