@@ -79,11 +79,43 @@ def test_what_is_no_module_and_has_no_labels(shieldwall: Shieldwall, digits: sw.
         "certify", "--model", model("fitted"), "--images", "flat", "--sigma", "0.1", "-n", "100"
     )
     assert done.code == 0, done.err
+    assert list(sw.read("runs/fitted")) == ["member-1"]
     certified = sw.read("runs/fitted")["member-1"]
     assert certified.truth is None
     assert certified.radii.max() > 0
     assert shieldwall("verify", "runs/fitted", "--redraw", "1").code == 0
     refused(shieldwall("report", "runs/fitted"), "the true classes are not known", "--labels")
+
+
+def test_a_hugging_face_checkpoint(shieldwall: Shieldwall, digits: sw.Split) -> None:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    transformers.logging.set_verbosity_error()
+    config = transformers.ViTConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=16,
+        patch_size=8, num_labels=10,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    transformers.ViTForImageClassification(config).save_pretrained("vit")
+    transformers.ViTImageProcessor(size={"height": 16, "width": 16}).save_pretrained("vit")
+    done = shieldwall(
+        "certify",
+        "--model",
+        "hf:vit",
+        "--images",
+        "flat",
+        "--labels",
+        "labels.csv",
+        "--sigma",
+        "0.25",
+        "-n",
+        "50",
+    )
+    assert done.code == 0, done.err
+    images = (255 * digits.images(range(5))).round() / 255
+    expected = sw.certify(sw.Classifier.from_pretrained("vit"), images, noise=0.25, n=50)
+    assert (sw.read("runs/vit")["member-1"].counts == expected.counts).all()
+    assert shieldwall("verify", "runs/vit", "--redraw", "1").code == 0
+    assert shieldwall("predict", "runs/vit", "--index", "0").code == 0
 
 
 def test_single_images(shieldwall: Shieldwall, digits: sw.Split) -> None:

@@ -258,7 +258,8 @@ def certify_command(
             raise UserError("--model needs --images FOLDER and --sigma, such as --sigma 0.25")
         named = model.rstrip("/").replace("/", ":").rpartition(":")[2]
         run = Path("runs") / named if out is None else out
-        run = adopt_run(model, images, run, sigma=sigma, labels=labels, size=size).path
+        adopted, count = adopt_run(model, images, run, sigma=sigma, labels=labels, size=size)
+        run, votes = adopted.path, votes or ("member-1" if count == 1 else "")
     if files:
         from shieldwall.runs.predict import certify_files
 

@@ -8,7 +8,7 @@ from torch import nn
 from shieldwall.data import datasets
 from shieldwall.errors import UserError
 from shieldwall.files import load_tensors
-from shieldwall.models.classifier import is_scores, member_scores
+from shieldwall.models.classifier import count_members, is_scores, member_scores
 from shieldwall.models.members import inference
 from shieldwall.models.registry import own_members
 from shieldwall.recipes import Recipe
@@ -27,8 +27,10 @@ def adopt_run(
     noise: str = "gaussian",
     labels: Path | str | None = None,
     size: int | None = None,
-) -> RunFolder:
-    """The run folder `path` of a model and of the images in a folder; an existing one must be of both.
+) -> tuple[RunFolder, int]:
+    """The run folder `path` of a model and of the images in a folder, and the number of members.
+
+    An existing folder must be of both.
 
     Args:
         model: module:function, where the function returns a model or several, or hf:FOLDER.
@@ -58,7 +60,7 @@ def adopt_run(
             raise UserError(
                 f"{run.path} has other weights than {model} now; choose another folder with --out"
             )
-    return run
+    return run, count_members(members)
 
 
 def _num_classes(model: str, members: list[nn.Module], shape: tuple[int, int, int]) -> int:

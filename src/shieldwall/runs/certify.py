@@ -171,7 +171,7 @@ def certify_run(
                 return run
             if part is None:
                 run.note_environment("certify", described)
-            if note := cost_note(sampler, len(left), "--radii "):
+            if note := cost_note(sampler, len(left), "--radii 0.5,1"):
                 console.print(note, highlight=False, soft_wrap=True)
             mine_now = map(wanted.index, left) if places is None else places
             counts = _counts(sampler, trained, wanted, takewhile(lambda _: not should_stop(), mine_now))

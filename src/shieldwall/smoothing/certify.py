@@ -310,7 +310,7 @@ def _counts(
     console = Console(stderr=True, quiet=not progress)
     if not (console.is_terminal or console.is_jupyter):
         console.quiet = True
-    if not console.quiet and (note := cost_note(sampler, len(x), "radii=")):
+    if not console.quiet and (note := cost_note(sampler, len(x), "radii=[0.5, 1]")):
         console.print(note, highlight=False)
     with progress_bar(console, f"certifying {len(x)} inputs", len(x)) as show:
         for k, counts in enumerate(sampler.counts(inputs)):

@@ -15,7 +15,7 @@ from shieldwall.smoothing.sampler import Sampler
 
 LEAST_FORWARDS = 2_000_000
 """Forward passes of single images, over all members, below which defaults are taken without a trial."""
-LEAST_NOTED = 100_000
+LEAST_NOTED = 20_000
 """The same, below which what the work will cost is not said."""
 SIZES = (64, 128, 256, 512, 1_024)
 BATCH_SECONDS = 1.0
@@ -82,8 +82,9 @@ def cost_note(sampler: Sampler, inputs: int, option: str, clock: Clock = time.pe
         return ""
     total = seconds * inputs / 60
     whole = f"{total:.0f} minutes" if total < 120 else f"{total / 60:.0f} hours"
-    advice = f"; {option}0.5,1 stops at an image once these radii are decided" if len(looks) == 1 else ""
-    return f"{'about' if len(looks) == 1 else 'at most'} {seconds:.2g} s an image, {whole} in all{advice}"
+    advice = f"; {option} stops at an image once these radii are decided" if len(looks) == 1 else ""
+    each = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2g}"
+    return f"{'about' if len(looks) == 1 else 'at most'} {each} s an image, {whole} in all{advice}"
 
 
 def _best(seconds: dict[int, float], default: int) -> int:
