@@ -23,6 +23,7 @@ NAMES = [
     *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
     *("certify", "certify_members", "certificates_from_counts", "dataset_spec", "grid_search_weights"),
     *("load", "load_data", "noisy_confidences", "predict", "sween_weights", "train", "eas_from_counts"),
+    *("Classifier", "Comparison", "compare", "read"),
     *("ExactGaussian", "Laplace", "Uniform", "Loss", "MemberObjective", "NoisyBatch"),
 ]
 

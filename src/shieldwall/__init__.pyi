@@ -9,6 +9,7 @@ from shieldwall.ensembles.votes import Vote as Vote
 from shieldwall.ensembles.weights import grid_search_weights as grid_search_weights
 from shieldwall.ensembles.weights import sween_weights as sween_weights
 from shieldwall.errors import UserError as UserError
+from shieldwall.models.classifier import Classifier as Classifier
 from shieldwall.models.normalize import Normalize as Normalize
 from shieldwall.models.registry import build_members as build_members
 from shieldwall.noise.distributions import Gaussian as Gaussian
@@ -16,7 +17,10 @@ from shieldwall.noise.distributions import Laplace as Laplace
 from shieldwall.noise.distributions import Uniform as Uniform
 from shieldwall.noise.exact import ExactGaussian as ExactGaussian
 from shieldwall.recipes.recipe import Schedule as Schedule
+from shieldwall.report.comparison import Comparison as Comparison
+from shieldwall.report.comparison import compare as compare
 from shieldwall.results.certificates import Certificates as Certificates
+from shieldwall.results.record import read as read
 from shieldwall.runs.trained import load as load
 from shieldwall.smoothing.certificates import certificates_from_counts as certificates_from_counts
 from shieldwall.smoothing.certify import Predictions as Predictions

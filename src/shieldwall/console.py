@@ -53,7 +53,7 @@ class PlainConsole(Console):
 @contextmanager
 def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Iterator[Show]:
     """Show the progress of `title`; `done` of `total` is the amount done before."""
-    if not console.is_terminal:
+    if not (console.is_terminal or console.is_jupyter):
         yield _plain_lines(console, title, total)
         return
     columns = (

@@ -12,6 +12,7 @@ EXTRAS = {
     "serve": ("anyio", "starlette", "uvicorn", "websockets", "jinja2"),
     "cluster": ("ray",),
     "tensorboard": ("tensorboard",),
+    "hub": ("transformers", "huggingface_hub"),
 }
 """The modules each extra of this package brings, which only some commands need."""
 FORMER_NAMES = {

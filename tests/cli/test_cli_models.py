@@ -70,7 +70,7 @@ def test_a_function_in_the_working_directory_is_trained_and_certified(shieldwall
         ("own_models:one_class_too_many", "returns (2, 11) for 2 images of 10 classes"),
         ("own_models:unflattened", "returns (2, 1, 8, 10) for 2 images"),
         ("own_models:wrong_input", "does not accept images of shape (1, 8, 8)"),
-        ("own_models:no_module", "must return an nn.Module; returned: str"),
+        ("own_models:no_module", "a model must be a module or a function"),
     ],
 )
 def test_what_is_no_model_is_refused(model: str, said: str, shieldwall: Shieldwall):

@@ -70,7 +70,7 @@ def test_a_user_s_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ":make": "cannot import ''",
         ".a:make": "cannot import '.a'",
         "own_model:wrong": r"returns \(2, 3\)",
-        "own_model:nothing": "must return an nn.Module",
+        "own_model:nothing": "a model must be a module or a function",
         "own_model:text": "has no function 'text'",
         "own_model:missing": "has no function 'missing'",
         "no_such_module:make": "cannot import 'no_such_module'",

@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worked_log import curve
 
 from shieldwall.errors import UserError
 from shieldwall.results.certificates import Certificates
-from shieldwall.results.metrics import (
-    abstention_rate,
-    average_certified_radius,
-    certified_accuracy,
-    clean_accuracy,
-    curve,
-    default_radii,
-    summary,
-)
+from shieldwall.results.metrics import default_radii
 from shieldwall.results.record import Log
 
 
@@ -42,14 +35,13 @@ def test_worked_by_hand(worked: Log) -> None:
     """
     at = [0, 0.25, 0.26, 0.5, 0.75, 1.05, 1.1]
     expected = np.array([4, 3, 2, 2, 1, 1, 0]) / 6
-    assert certified_accuracy(worked.certificates, at).tolist() == expected.tolist()
-    assert clean_accuracy(worked.certificates) == 4 / 6
-    assert average_certified_radius(worked.certificates) == pytest.approx(1.9 / 6)
-    assert abstention_rate(worked.certificates) == 1 / 6
-    line = summary(worked.certificates, at)
-    assert (line.inputs, line.radii, line.clean_accuracy) == (6, tuple(at), 4 / 6)
-    assert line.certified_accuracy == tuple(expected)
-    assert (line.average_certified_radius, line.abstention_rate) == (pytest.approx(1.9 / 6), 1 / 6)
+    assert worked.certificates.certified_accuracy(None, at).tolist() == expected.tolist()
+    assert worked.certificates.certified_accuracy() == 4 / 6
+    assert worked.certificates.acr() == pytest.approx(1.9 / 6)
+    assert worked.certificates.abstention_rate == 1 / 6
+    shifted = [1, 1, 1, 1, 4, 5]
+    assert worked.certificates.certified_accuracy(shifted, [0.0, 0.95]).tolist() == [3 / 6, 1 / 6]
+    assert worked.certificates.acr(shifted) == pytest.approx((0.25 + 0.9 + 1.05) / 6)
 
 
 def test_curve_by_hand(worked: Log) -> None:
@@ -69,19 +61,19 @@ def test_curve_is_the_certified_accuracy(log: Certificates, probes: list[float])
         oracle = sum(bool(c) and x >= probe for c, x in zip(log.correct, log.radii, strict=True))
         k = np.searchsorted(r, probe, side="left")
         assert (accuracy[k] if k < len(r) else 0.0) == oracle / len(log)
-        assert certified_accuracy(log, probe) == oracle / len(log)
+        assert log.certified_accuracy(None, probe) == oracle / len(log)
 
 
 @given(logs)
 def test_average_certified_radius_is_the_area_under_the_curve(log: Certificates) -> None:
     r, accuracy = curve(log)
-    assert average_certified_radius(log) == pytest.approx(np.sum(np.diff(r) * accuracy[1:]))
+    assert log.acr() == pytest.approx(np.sum(np.diff(r) * accuracy[1:]))
 
 
 @pytest.mark.parametrize("bad", [-0.1, float("nan"), float("inf")])
 def test_bad_radius(worked: Log, bad: float) -> None:
     with pytest.raises(UserError, match="finite and not negative"):
-        certified_accuracy(worked.certificates, [0.0, bad])
+        worked.certificates.certified_accuracy(None, [0.0, bad])
 
 
 @pytest.mark.parametrize(
@@ -151,10 +143,10 @@ def test_a_rounded_radius_counts_at_itself(rounded: float) -> None:
     log = made([(0, rounded)])
     found = default_radii([log]).tolist()
     assert rounded in found
-    assert certified_accuracy(log, found)[found.index(rounded)] == 1
+    assert log.certified_accuracy(None, found)[found.index(rounded)] == 1
 
 
 def test_abstaining_on_everything() -> None:
     log = made([(-1, 0.0)] * 3)
-    assert (clean_accuracy(log), average_certified_radius(log), abstention_rate(log)) == (0, 0, 1)
+    assert (log.certified_accuracy(), log.acr(), log.abstention_rate) == (0, 0, 1)
     assert [part.tolist() for part in curve(log)] == [[0.0], [0.0]]

@@ -15,11 +15,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 from shown import as_rows, draw, plot, styles
-from worked_log import changed
+from worked_log import changed, curve
 
 from shieldwall.errors import UserError
 from shieldwall.report.plots import _legend_place, band
-from shieldwall.results.metrics import curve
 from shieldwall.results.record import Log
 from shieldwall.results.rows import Row
 

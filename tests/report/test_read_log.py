@@ -255,7 +255,7 @@ def test_a_last_setting_without_newline_may_be_cut_too(tmp_path: Path, column: s
         (SIX + "0\t3\t-1\t0.0\t1\t0\n", "line 2: correct is 1, but predict is -1 and label is 3"),
         (SIX + "0\t3\t3\t0.1\t2\t0\n", "line 2: correct is 2"),
         (SIX + "0\t3\t-1\t0.5\t0\t0\n", "line 2: radius is 0.5, but an abstention certifies nothing"),
-        (SIX + "0\t-1\t-1\t0.0\t1\t0\n", "line 2: label -1, predict -1; classes count from 0"),
+        (SIX + "0\t-2\t-1\t0.0\t0\t0\n", "line 2: label -2, predict -1; classes count from 0"),
         (SIX[:-1] + "\tn\n0\t3\t3\t0.1\t1\t0\tmany\n", "line 2: n is 'many', not a whole number"),
         (SIX[:-1] + "\tnoise\n0\t3\t3\t0.1\t1\t0\tgaussian(x)\n", "line 2: noise is 'x', not a number"),
         (SIX[:-1] + "\tnoise\n0\t3\t3\t0.1\t1\t0\tlaplace(-1)\n", "line 2: noise is -1; it must be finite"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shieldwall.results.certificates import Certificates
 from shieldwall.results.record import Log, read_logs
 
 Lines = list[tuple[int, int, int, str]]
@@ -56,3 +57,9 @@ def changed(log: Log, correct: NDArray[np.bool_] | None = None, **fields: Any) -
         wrong = np.where(certificates.labels == truth, truth + 1, certificates.labels)
         certificates = replace(certificates, labels=np.where(correct, truth, wrong))
     return replace(log, certificates=certificates, **own)
+
+
+def curve(certificates: Certificates) -> tuple[np.ndarray, np.ndarray]:
+    """Where certified accuracy steps down: 0 and the radii of the correct inputs, and its values there."""
+    radii = np.unique(np.append(certificates.radii[certificates.correct], 0.0))
+    return radii, certificates.certified_accuracy(None, radii)

@@ -40,7 +40,7 @@ Call = Callable[..., object]
 @pytest.mark.parametrize(
     ("noise", "message"),
     [
-        (0.5, r"such as sw\.Gaussian\(0\.5\); given: 0\.5$"),
+        (True, r"such as sw\.Gaussian\(True\); given: True$"),
         (None, r"such as sw\.Gaussian\(0\.25\); given: None$"),
         ("gaussian", "given: 'gaussian'$"),
         (sw.Gaussian, "given: the class Gaussian itself$"),

@@ -41,10 +41,10 @@ def test_alphas_that_are_refused(alpha: Any) -> None:
 
 
 def test_noise_that_is_none_is_refused() -> None:
-    with pytest.raises(sw.UserError, match=r"such as sw\.Gaussian\(0\.5\); given: 0\.5"):
-        sw.certificates_from_counts(GOOD, GOOD, 0.5, 0.001)  # type: ignore[arg-type]
-    with pytest.raises(sw.UserError, match=r"such as sw\.Gaussian\(0\.5\); given: 0\.5"):
-        sw.eas_from_counts(GOOD[None], GOOD[None], 0.5, 0.001)  # type: ignore[arg-type]
+    with pytest.raises(sw.UserError, match=r"such as sw\.Gaussian\(0\.25\); given: None"):
+        sw.certificates_from_counts(GOOD, GOOD, None, 0.001)  # type: ignore[arg-type]
+    with pytest.raises(sw.UserError, match=r"such as sw\.Gaussian\(0\.25\); given: None"):
+        sw.eas_from_counts(GOOD[None], GOOD[None], None, 0.001)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [np.array, list, lambda rows: torch.tensor(rows, dtype=torch.uint8)])

@@ -11,7 +11,7 @@ from shieldwall.errors import UserError
 from shieldwall.smoothing import trial
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
-from shieldwall.smoothing.trial import fastest
+from shieldwall.smoothing.trial import cost_note, fastest
 
 Cost = Callable[[int, int, bool], float]
 """Seconds of a batch, by rows, threads and whether it is compiled."""
@@ -106,3 +106,20 @@ def test_the_mean_counts_after_the_first_batch() -> None:
     machine.cost = lambda *_: next(costs)
     assert trial.seconds_per_draw(sampler, 10, machine.clock) == pytest.approx(0.2 / 10)
     assert next(costs) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "inputs", "expected"),
+    [
+        (1e-3, 1_000, "about 1 s an image, 17 minutes in all; --radii 1 stops at an image once"),
+        (1e-1, 500, "about 101 s an image, 14 hours in all; "),
+        (1e-3, 50, ""),
+        (1e-3, 10, ""),
+    ],
+)
+def test_what_long_work_costs_is_said(seconds: float, inputs: int, expected: str) -> None:
+    """1,010 samples an image; below a minute, or for little work, nothing is said."""
+    machine = Machine(lambda rows, threads, compile: rows * seconds)
+    note = cost_note(machine.build(batch_size=200, compile=False), inputs, "--radii 1", machine.clock)
+    assert note.startswith(expected)
+    assert bool(note) == bool(expected)

@@ -1,4 +1,4 @@
-"""What shows results and checks them: `report`, `verify`, `serve` and `theory diagnose`."""
+"""What shows results and checks them: `report`, `verify`, `gate`, `serve` and `theory diagnose`."""
 
 import json
 import os
@@ -68,9 +68,9 @@ def report_command(
     """
     from shieldwall.errors import UserError, require
     from shieldwall.files import write_output
-    from shieldwall.report.formats import check_table_path, table_text, to_terminal
-    from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
-    from shieldwall.report.tables import accuracy_table
+    from shieldwall.report.comparison import Comparison
+    from shieldwall.report.formats import check_table_path
+    from shieldwall.report.plots import check_figure_path
     from shieldwall.results.record import held_out_records, read_runs
     from shieldwall.results.rows import rows_of
 
@@ -91,14 +91,14 @@ def report_command(
     for record in records:
         if chosen_votes and not set(chosen_votes) & record.certificates.keys():
             console.print(f"left out, as it has none of these votes: {record.name}", soft_wrap=True)
-    console.print(to_terminal(accuracy_table(rows, chosen_radii, intervals=intervals)), crop=False)
+    comparison = Comparison(rows, chosen_radii, intervals)
+    console.print(comparison, crop=False)
     for path in table or ():
-        write_output(path, table_text(rows, path, chosen_radii, intervals=intervals).encode())
+        comparison.save(path)
         console.print(f"table: {path}", soft_wrap=True)
+    for path in plot or ():
+        comparison.save(path)
     if plot:
-        figure, about = accuracy_figure(rows, intervals=intervals), describe_figure(rows, intervals=intervals)
-        for path in plot:
-            write_output(path, figure_bytes(figure, path, about))
         console.print(f"plot: {', '.join(map(str, plot))}", soft_wrap=True)
     if html is not None:
         from shieldwall.report.page.build import report_page
@@ -171,6 +171,39 @@ def verify_command(
         line = json.dumps(asdict(said)) if as_json else f"{said.run}: {said.status}: {said.detail}"
         console.print(line, soft_wrap=True)
     if failed:
+        raise typer.Exit(1)
+
+
+def gate_command(
+    run: Annotated[Path, typer.Argument(help="A certified run folder, a packed run, or another tool's log.")],
+    at: Annotated[float, typer.Option(help="The radius.")],
+    at_least: Annotated[float, typer.Option(help="The certified accuracy wanted there, such as 0.6.")],
+    confidence: Annotated[float, typer.Option(help="Of the lower bound and of the comparison.")] = 0.95,
+    not_worse_than: Annotated[
+        Path | None, typer.Option(help="Another run on the same inputs, such as the last release's.")
+    ] = None,
+    vote: Annotated[str, typer.Option(help="The vote; by default we, or the only one that there is.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Exit with 0 if certified accuracy is high enough, and with 1 if not: for pipelines.
+
+    The lower bound on certified accuracy (Clopper-Pearson, over inputs) must be at least the accuracy wanted.
+    Example: `shieldwall gate runs/mine --at 0.25 --at-least 0.60 --not-worse-than runs/before`
+    """
+    from shieldwall.results.gate import gate
+    from shieldwall.results.record import read
+
+    votes = read(_certified(run))
+    before = None if not_worse_than is None else read(_certified(not_worse_than))
+    chosen = vote or (next(iter(votes)) if len(votes) == 1 else "we")
+    if before is not None and not vote and len(votes) == len(before) == 1:
+        before = {chosen: next(iter(before.values()))}
+    verdict = gate(
+        votes, at, at_least, run=str(run), vote=chosen, confidence=confidence, not_worse_than=before,
+        other=str(not_worse_than or ""),
+    )  # fmt: skip
+    console.print(json.dumps(asdict(verdict)) if as_json else str(verdict), soft_wrap=True)
+    if not verdict.passed:
         raise typer.Exit(1)
 
 

@@ -129,7 +129,32 @@ def weigh_command(context: typer.Context) -> None:
 
 
 def certify_command(
-    run: RunFolder,
+    run: Annotated[
+        Path | None, typer.Argument(help="A run folder made by `shieldwall train`, or a pretrained name.")
+    ] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Certify these image files only, and print the answers.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of RUN: your own model, module:function or hf:FOLDER, at --images and --sigma."
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of images, with a folder for each class or labels.csv.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="CSV file with the columns file,label for --images.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Resize and cut --images to squares of this side, such as 224.")
+    ] = None,
+    sigma: Annotated[float | None, typer.Option(help="Standard deviation of the noise for --model.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run folder for --model; by default runs/FUNCTION."),
+    ] = None,
     n0: Annotated[
         int | None, typer.Option(help="Number of noise samples that select the class, for example 100.")
     ] = None,
@@ -218,8 +243,10 @@ def certify_command(
 ) -> None:
     """Certify test inputs for every member, WE and MME, and the ensemble after smoothing, in one pass.
 
-    Options left out are taken from the recipe. An interrupted run resumes at the next input and writes the
-    same files, except for the time column. What each option does to the guarantee: docs/certification.md.
+    Your own model: `shieldwall certify --model my_module:my_model --images photos --sigma 0.25`, where the
+    function returns a model, or several, of images in [0, 1]. Options left out are taken from the recipe. An
+    interrupted run resumes at the next input and writes the same files, except for the time column. What each
+    option does to the guarantee: docs/certification.md.
     """
     from shieldwall.runs.certify import certify_run
     from shieldwall.runs.pretrained import resolve_run
@@ -227,6 +254,31 @@ def certify_command(
     decided = tuple(numbers("--radii", radii)) if radii else None
     if decided == ():
         raise UserError(f"--radii needs at least one radius, such as 0.25,0.5; given: {radii!r}")
+    if (run is None) == (model is None):
+        raise UserError("certify needs a run folder, or --model with --images and --sigma")
+    if run is None:
+        from shieldwall.runs.adopt import adopt_run
+
+        assert model is not None
+        if images is None or sigma is None:
+            raise UserError("--model needs --images FOLDER and --sigma, such as --sigma 0.25")
+        named = model.rstrip("/").replace("/", ":").rpartition(":")[2]
+        run = Path("runs") / named if out is None else out
+        adopted, count = adopt_run(model, images, run, sigma=sigma, labels=labels, size=size)
+        run, votes = adopted.path, votes or ("member-1" if count == 1 else "")
+    if files:
+        from shieldwall.runs.predict import certify_files
+
+        vote = votes or "we"
+        certificates, classes = certify_files(
+            resolve_run(run), files, vote=vote, seed=seed, n0=n0, n=n, alpha=alpha, radii=decided,
+            bound=bound, norm=norm, precision=precision, exact_noise=exact_noise, device=device,
+        )  # fmt: skip
+        table = Table("image", "label", "radius", box=None, header_style="bold")
+        for file, label, radius in zip(files, certificates.labels, certificates.radii, strict=True):
+            table.add_row(str(file), "abstains" if label < 0 else classes[label], f"{radius:.3f}")
+        console.print(table)
+        return
     to = HELD_OUT if held_out and to == CERTIFICATES else to
     certified = certify_run(
         resolve_run(run, to_write=True), n0=n0, n=n, alpha=alpha, every=every, limit=limit, seed=seed, to=to,

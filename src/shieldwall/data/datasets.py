@@ -8,11 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import parse_qsl, urlencode
 
 from shieldwall.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from shieldwall.data.splits import Dataset
+
+
+OWN = "folder:"
+"""What the name of a folder of your own images starts with."""
 
 
 class DatasetSpec(NamedTuple):
@@ -127,16 +132,67 @@ _PUBLISHED_SIZES = {
 }  # fmt: skip
 
 
+def own_name(folder: Path | str, options: Mapping[str, str]) -> str:
+    """The name of a folder of images as a data set: folder:PATH?labels=FILE&size=224&classes=10."""
+    return f"{OWN}{folder}" + (f"?{urlencode(options)}" if options else "")
+
+
+def _load_own(name: str) -> "Dataset":
+    """The images of a folder: those of train/ and of test/ or val/, or all of them for tests."""
+    import torch
+
+    from shieldwall.data.image_files import read_image_files
+    from shieldwall.data.splits import Dataset, TensorSplit
+
+    folder, _, query = name.removeprefix(OWN).partition("?")
+    options = dict(parse_qsl(query))
+    if unknown := set(options) - {"labels", "size", "classes"}:
+        raise unknown_name("option of a folder", unknown.pop(), ("labels", "size", "classes"))
+    size = int(options["size"]) if options.get("size", "").isdecimal() else None
+    labels = Path(options["labels"]) if "labels" in options else None
+    given = tuple(map(str, range(int(options.get("classes", 0)))))
+    part, train = Path(folder), None
+    if (part / "train").is_dir():
+        train = read_image_files(part / "train", size=size)
+        part, given = part / ("test" if (part / "test").is_dir() else "val"), train.classes
+    test = read_image_files(part, labels=labels, size=size, classes=() if train is None else given)
+    if train is None and len(test.classes) < len(given) and not set(test.classes) <= set(given):
+        raise UserError(
+            f"{part} has {len(test.classes)} classes and the model {len(given)}; name class folders, or "
+            "labels, by the class's number"
+        )
+    if len(test.classes) > len(given) > 0:
+        raise UserError(f"{part} has {len(test.classes)} classes, and the model only {len(given)}")
+    classes = test.classes if len(test.classes) == len(given) or not given else given
+    everything = TensorSplit(torch.from_numpy(test.pixels), torch.from_numpy(test.labels))
+    first = (
+        everything.subset([])
+        if train is None
+        else TensorSplit(torch.from_numpy(train.pixels), torch.from_numpy(train.labels))
+    )
+    _, channels, height, width = test.pixels.shape
+    if train is not None and train.pixels.shape[1:] != test.pixels.shape[1:]:
+        raise UserError(f"the images in {folder}/train and in {part} differ in size or colours; add ?size=N")
+    return Dataset(name, first, everything, classes, (channels, height, width))
+
+
 def dataset_spec(name: str) -> DatasetSpec:
     """The shape (C, H, W) and the class names of the data set `name`, without its files.
 
-    ImageNet's class names are those of its folders; here they are the numbers 0 to 999.
+    ImageNet's class names are those of its folders; here they are the numbers 0 to 999. Those of a folder of
+    your own are read.
     """
+    if name.startswith(OWN):
+        own = _load_own(name)
+        return DatasetSpec(own.shape, own.classes)
     return _known(name).spec
 
 
 def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int]:
     """The numbers of training and test images: of the files on this machine, or else as published."""
+    if name.startswith(OWN):
+        own = _load_own(name)
+        return len(own.train), len(own.test)
     try:
         paths = list(locate(name, data_dir).members.values()) if KNOWN[name].folders else []
     except UserError:
@@ -160,7 +216,9 @@ def _idx_length(labels: Path) -> int:
 
 
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
-    """Load the data set `name` from the first folder that holds it."""
+    """Load the data set `name` from the first folder that holds it, or the images of folder:PATH."""
+    if name.startswith(OWN):
+        return _load_own(name)
     import torch
 
     from shieldwall.data import files

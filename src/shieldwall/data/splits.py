@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from shieldwall.data.image_files import read_image_files
 from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.errors import UserError
 
@@ -38,6 +40,25 @@ class Split(ABC):
         """
         pixels = _checked_images(images)
         return TensorSplit(pixels, _checked_labels(labels, pixels), augment)
+
+    @staticmethod
+    def from_folder(
+        path: str | Path,
+        *,
+        labels: str | Path | None = None,
+        size: int | None = None,
+        augment: Augmentation | None = None,
+    ) -> "Split":
+        """Image files, one folder for each class, read into memory.
+
+        Args:
+            labels: a CSV file with the columns `file` and `label` instead of class folders; labels.csv in the
+                folder is found by itself. Without labels all are -1.
+            size: the side of the square that images are resized and cut to; by default all have one size.
+            augment: as for `from_tensors`.
+        """
+        files = read_image_files(Path(path), labels=None if labels is None else Path(labels), size=size)
+        return TensorSplit(torch.from_numpy(files.pixels), torch.from_numpy(files.labels), augment)
 
     def __len__(self) -> int:
         return self.labels.shape[0]

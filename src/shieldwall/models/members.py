@@ -35,6 +35,8 @@ def check_model(model: object) -> None:
 
 def as_member_list(members: Iterable[Member]) -> list[Member]:
     """The members as a list. One model alone is refused: its layers would be taken for members."""
+    if isinstance(members, nn.Module) and isinstance(getattr(members, "num_estimators", None), int):
+        return [members]  # type: ignore[list-item]  # several members in one module (models/classifier.py)
     alone = isinstance(members, nn.Module) and not isinstance(members, nn.ModuleList)
     if alone or not isinstance(members, Iterable):
         raise UserError(

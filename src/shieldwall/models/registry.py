@@ -6,21 +6,26 @@ names, separated by commas, are those of the members one by one.
 
 import hashlib
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
 from shieldwall.errors import UserError, check_int, unknown_name
+from shieldwall.models.classifier import Classifier, member_scores
 from shieldwall.models.networks import digits_cnn, lenet, resnet20, resnet50, resnet110
 
 ModelFactory = Callable[[int], nn.Module]
+HUGGING_FACE = "hf:"
+"""What the name of a Hugging Face checkpoint in a folder starts with."""
 
 MODELS: dict[str, ModelFactory] = {
     "digits-cnn": digits_cnn,
@@ -38,8 +43,10 @@ def factory(name: str) -> ModelFactory:
     """The model called `name`, or the function that `module:function` names."""
     if not isinstance(name, str) or ":" not in name:
         if name not in MODELS:
-            raise unknown_name("model", name, [*MODELS, "module:function"])
+            raise unknown_name("model", name, [*MODELS, "module:function", "hf:FOLDER"])
         return MODELS[name]
+    if name.startswith(HUGGING_FACE):
+        return lambda num_classes: Classifier.from_pretrained(name.removeprefix(HUGGING_FACE))
     module_name, _, function_name = name.partition(":")
     here = str(Path.cwd())
     sys.path.insert(0, here)
@@ -55,12 +62,16 @@ def factory(name: str) -> ModelFactory:
     return function
 
 
+def _is_own(name: str) -> bool:
+    return ":" in name and not name.startswith(HUGGING_FACE)
+
+
 def code_digest(names: str) -> str | None:
     """The SHA-256 of the files with a user's functions; None for the networks of this package.
 
     The files are found without running them.
     """
-    files = [_code_file(name) for name in names.split(",") if ":" in name]
+    files = [_code_file(name) for name in filter(_is_own, names.split(","))]
     code = b"".join(file.read_bytes() for file in files if file is not None)
     return hashlib.sha256(code).hexdigest() if code else None
 
@@ -97,7 +108,7 @@ def check_trusted(names: str) -> None:
     home = Path(os.path.expanduser(os.environ.get("XDG_STATE_HOME") or "~/.local/state"))  # noqa: PTH111
     file, said = home / "shieldwall" / "trusted-code", set(os.environ.get(TRUST, "").split(","))
     known = file.read_text(errors="replace").splitlines() if file.is_file() else []
-    for name in filter(lambda name: ":" in name, names.split(",")):
+    for name in filter(_is_own, names.split(",")):
         digest = code_digest(name)
         is_known = digest is not None and f"{digest}  {name}" in known
         if not is_known and not {name, "all"} & said:
@@ -121,36 +132,50 @@ def build_members(
 ) -> list[nn.Module]:
     """`count` freshly initialised members, each from a seed of its own, checked against the data's shape."""
     check_int("the number of members", count)
-    members = []
-    for k, name in enumerate(models_of(names, count)):
-        make = factory(name)
+    members: list[nn.Module] = []
+    each = models_of(names, count)
+    while len(members) < count:
+        name = each[len(members)]
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeds.derive(seed, "member", k))
-            try:
-                member = make(num_classes)
-            except Exception as error:  # so may a user's function
-                raise UserError(f"model {name!r} cannot be built: {_one_line(error)}") from error
-        check_member(name, member, num_classes, shape)
-        members.append(member)
+            torch.manual_seed(seeds.derive(seed, "member", len(members)))
+            made = own_members(name, num_classes)
+        for member in made:
+            check_member(name, member, num_classes, shape)
+        members += made
+    if len(members) > count:
+        raise UserError(f"model {name!r} makes {len(made)} members at a time; the recipe has {count}")
     return members
 
 
-def check_member(name: str, member: object, num_classes: int, shape: tuple[int, int, int]) -> None:
+def own_members(name: str, num_classes: int) -> list[nn.Module]:
+    """The model or the models that a function returns, or that `module:name` is, as modules."""
+    make: Any = factory(name)
+    try:
+        is_model = isinstance(make, nn.Module) or hasattr(make, "predict_proba")
+        takes = not is_model and len(inspect.signature(make).parameters)
+        made = make if is_model else make(num_classes) if takes else make()
+    except Exception as error:  # so may a user's function
+        raise UserError(f"model {name!r} cannot be built: {_one_line(error)}") from error
+    listed = list(made) if isinstance(made, list | tuple | nn.ModuleList) else [made]
+    if not listed:
+        raise UserError(f"model {name!r} returns an empty list; it must return one model or more")
+    return [one if isinstance(one, nn.Module) else Classifier(one) for one in listed]
+
+
+def check_member(name: str, member: nn.Module, num_classes: int, shape: tuple[int, int, int]) -> None:
     """One dry run: images of the data's shape in, one logit per class out."""
-    if not isinstance(member, nn.Module):
-        raise UserError(f"model {name!r} must return an nn.Module; returned: {type(member).__name__}")
     was_training = member.training
     member.eval()
     try:
         with torch.inference_mode():
-            out = member(torch.zeros(2, *shape))
+            outs = member_scores(member, torch.zeros(2, *shape))
     except Exception as error:
         raise UserError(
             f"model {name!r} does not accept images of shape {shape}: {_one_line(error)}"
         ) from error
     finally:
         member.train(was_training)
-    given = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+    given = tuple(outs[0].shape) if isinstance(outs[0], Tensor) else type(outs[0]).__name__
     if given != (2, num_classes):
         raise UserError(
             f"model {name!r} returns {given} for 2 images of {num_classes} classes; "

@@ -192,6 +192,15 @@ def standard_laplace(u: Tensor) -> Tensor:
     return u.abs().neg_().log1p_().copysign_(u)
 
 
+def as_noise(given: object) -> Noise:
+    """The noise; a number is the sigma of Gaussian noise."""
+    if isinstance(given, Real) and not isinstance(given, bool):
+        return Gaussian(float(given))
+    check_noise(given)
+    assert isinstance(given, Noise)
+    return given
+
+
 def check_noise(given: object) -> None:
     """Refuse anything but noise, such as a standard deviation alone."""
     if not isinstance(given, Noise):

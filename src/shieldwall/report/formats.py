@@ -41,7 +41,7 @@ COLUMNS = (
     "acr", "acr_low", "acr_high", "acr_deviation", "abstained",
 )  # fmt: skip
 """Of a CSV file."""
-_SUFFIXES = (".tex", ".md", ".csv")
+TABLE_SUFFIXES = (".tex", ".md", ".csv")
 _GAP = 2
 _MIN_TITLE = 24
 _ESCAPED = str.maketrans(
@@ -63,7 +63,7 @@ _SYMBOL = re.compile(
 
 def check_table_path(path: Path) -> None:
     """Refuse a suffix that no table is written as."""
-    if path.suffix.lower() not in _SUFFIXES:
+    if path.suffix.lower() not in TABLE_SUFFIXES:
         raise UserError(f"{path}: a table is written as .tex, .md or .csv, by the file's suffix")
 
 
@@ -151,6 +151,19 @@ def to_markdown(table: Table) -> str:
 def _markdown(text: str) -> str:
     """Text that Markdown shows as it is: no HTML, no links, no ends of cells."""
     return re.sub(r"([|$`]|(?<=])\()", r"\\\1", html.escape(text, quote=False))
+
+
+def to_html(table: Table) -> str:
+    """The table for a notebook."""
+    head = ["", *(" ".join(column.heading).strip() for column in table.columns)]
+    lines = ["".join(f"<th>{html.escape(text)}</th>" for text in head)]
+    for k, title in enumerate(table.row_titles):
+        cells = [f"<b>{c.cells[k]}</b>" * c.best[k] or html.escape(c.cells[k]) for c in table.columns]
+        cells = [f"{cell} {c.margins[k]}".rstrip() for cell, c in zip(cells, table.columns, strict=True)]
+        lines.append(f"<th>{html.escape(title)}</th>" + "".join(f"<td>{cell}</td>" for cell in cells))
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in table.notes)
+    return f"<table><caption>{html.escape(table.title)}</caption>{body}</table>{notes}"
 
 
 def to_latex(table: Table, label: str = "certified-accuracy") -> str:

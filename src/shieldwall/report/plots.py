@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -71,23 +71,34 @@ def empty_figure(width: float, height: float) -> "tuple[Figure, Axes]":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    axes = figure.add_subplot(facecolor="white")
+    return figure, plain_axes(figure.add_subplot(facecolor="white"))
+
+
+def plain_axes(axes: "Axes") -> "Axes":
+    """The axes with a pale grid and no frame at the top and the right."""
     axes.grid(color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    return axes
 
 
 def accuracy_figure(
-    rows: Sequence[Row], radii: Sequence[float] | None = None, *, intervals: bool = False
+    rows: Sequence[Row],
+    radii: Sequence[float] | None = None,
+    *,
+    intervals: bool = False,
+    axes: "Axes | None" = None,
 ) -> "Figure":
-    """The exact step curve of each row: certified accuracy A(r) against r.
+    """The exact step curve of each row: A(r) against r, in a figure of its own or in `axes`.
 
     `radii`, where given, are the ticks of the radius axis. The band is the standard deviation over seeds to
     both sides, or with `intervals` the interval at 95%, for each radius by itself; the legend says which.
     """
     norm = shared_norm(rows)
-    figure, axes = empty_figure(6.4, 4.0)
+    if axes is None:
+        figure, axes = empty_figure(6.4, 4.0)
+    else:
+        figure, axes = cast("Figure", axes.get_figure(root=True)), plain_axes(axes)
     one_run = len(rows) > 1 and len({row.run for row in rows}) == 1
     labels = [title.removeprefix(f"{rows[0].run} " if one_run else "") for title in titles(rows)]
     banded = rows_with_band(rows, intervals=intervals)
@@ -115,7 +126,7 @@ def accuracy_figure(
     place = _legend_place(rows, texts, right, top)
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
     axes.legend(title="\n".join(heading), alignment="left", frameon=False, **small, **place)
-    if "bbox_to_anchor" in place:
+    if "bbox_to_anchor" in place and len(figure.axes) == 1:
         figure.set_size_inches(7.1 + 0.08 * max(map(len, texts)), max(4.0, 0.4 + 0.19 * len(texts)))
     return figure
 

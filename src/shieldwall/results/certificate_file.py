@@ -1,4 +1,4 @@
-"""A certificate file: a tab-separated table with a line for each input, ours or another tool's.
+"""Certificate files: a tab-separated table with a line for each input, ours or another tool's; or JSON.
 
     idx label predict radius correct                    must be among the columns, by name
     time                                                H:MM:SS.ffffff
@@ -7,29 +7,37 @@
                                                         sequential(N,0.35,0.25), ...
     counts counts0                                      9,1,0; by member for EAS: 9,1,0;8,2,0
     noise                                               gaussian(0.25), laplace(0.177), ...
+    value_range                                         -1,1 for pixels in [-1, 1]; without it, [0, 1]
 
-Ours have all of these columns, radii and bounds at full precision. What the certificates were made with is
-read where there are columns for it.
+Those of a run have all of these columns but the last, radii and bounds at full precision. What the
+certificates were made with is read where there are columns for it. The label is -1 where it is not known, for
+all inputs of a file. The JSON form is in docs/run-folder.md.
 """
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.results.certificates import (
-    DEVIATIONS,
-    NOT_BOUNDED,
-    Certificates,
-    Floats,
-    Ints,
-    num_samples,
-    shared,
-    split_call,
-)
-from shieldwall.vocabulary import ABSTAIN, NORMS
+from shieldwall.vocabulary import ABSTAIN, NOISES, NORMS
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+DEVIATIONS = NOISES | {"exact-gaussian": 1.0}
+"""The standard deviation of each kind of noise whose parameter is 1."""
+NOT_BOUNDED = "not bounded"
+"""The bound of an input whose samples chose a wrong class for every vote, in a file of correct ones only."""
+ARRAYS = (
+    "labels", "radii", "p_lower", "p_upper", "counts", "selection_counts", "n", "indices", "truth", "seconds",
+)  # fmt: skip
+SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed", "value_range")
+UNIT = (0.0, 1.0)
+"""The range of pixels where nothing else is said."""
 REQUIRED = ("idx", "label", "predict", "radius", "correct")
 COLUMNS = (
     *REQUIRED, "time", "p_lower", "p_upper", "bound", "n", "alpha", "counts", "n0", "counts0",
@@ -39,23 +47,119 @@ HEADER = ("\t".join(COLUMNS) + "\n").encode()
 USUAL_NORM = "l2"
 """The norm of a file that does not say: what other tools certify."""
 
+FORMAT, VERSION = "shieldwall certificates", 1
+_JSON_NAMES = {
+    "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
+    "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
+}  # fmt: skip
+_REALS = {"radii", "p_lower", "p_upper", "seconds"}
+_CALL = re.compile(r"([^()]+)\((.+)\)")
 _HARMED_BY_A_CUT = {*REQUIRED, "noise", "bound", "n", "alpha", "norm", "precision"} - {"correct"}
 _LARGEST = 1e100
 """Of the real numbers, so that their sums are finite."""
 _T = TypeVar("_T")
 
 
-def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
-    """The certificates in a file, at least one, and the vote that it names; a cut last line is ignored."""
+def split_call(text: str | None) -> tuple[str, str | None]:
+    """("gaussian", "0.25") for "gaussian(0.25)"; what has no parameter has None there."""
+    call = _CALL.fullmatch(text or "")
+    return (call[1], call[2]) if call else (text or "", None)
+
+
+def shared(values: Iterable[_T]) -> _T | None:
+    """The value that all share, or None."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else None
+
+
+def num_samples(counts: Ints) -> Ints:
+    """(M, K) or (M, N, K) -> (M,): members are counted on the same samples."""
+    totals = counts.sum(-1)
+    return np.asarray(totals if totals.ndim == 1 else totals[:, 0])
+
+
+def to_tsv(fields: Mapping[str, Any], vote: str | None) -> list[str]:
+    """The lines of a table, the first its header, with the columns that are known."""
+    labels, truth = fields["labels"], fields["truth"]
+    indices = np.arange(len(labels)) if fields["indices"] is None else fields["indices"]
+    value_range = fields["value_range"]
+    bound, n = fields["bound"], fields["n"]
+    if bound is not None and n is not None and not n.all():
+        bound = [bound if samples else NOT_BOUNDED for samples in n.tolist()]
+    truth = np.full_like(labels, -1) if truth is None else truth
+    cells = {
+        **{name: fields[name] for name in ("p_lower", "p_upper", "n", "counts", *SETTINGS[:-1])},
+        "idx": indices, "label": truth, "predict": labels, "bound": bound,
+        "radius": fields["radii"], "correct": ((labels == truth) & (truth >= 0)) * 1,
+        "counts0": fields["selection_counts"], "vote": vote,
+        "time": fields["seconds"] if fields["seconds"] is None else
+                [timedelta(seconds=float(s)) for s in fields["seconds"]],
+        "value_range": None if value_range == UNIT else ",".join(map(repr, value_range or ("any",))),
+    }  # fmt: skip
+    columns = [name for name in (*COLUMNS, "value_range") if cells[name] is not None]
+    texts = [
+        [_cell(value) for value in column] if isinstance(column, (np.ndarray, list)) else
+        [_cell(column)] * len(labels)
+        for column in (cells[name] for name in columns)
+    ]  # fmt: skip
+    return ["\t".join(columns), *map("\t".join, zip(*texts, strict=True))]
+
+
+def _cell(value: Any) -> str:
+    """A number in full; counts of classes by commas, of several members these by semicolons."""
+    if isinstance(value, np.ndarray):
+        return (";" if value.ndim == 2 else ",").join(map(_cell, value))
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def to_json(fields: Mapping[str, Any]) -> str:
+    """One object for all certificates; what is not known is left out."""
+    settings = {name: fields[name] for name in SETTINGS if fields[name] is not None}
+    known = {name: fields[field].tolist() for field, name in _JSON_NAMES.items() if fields[field] is not None}
+    rows = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
+    head = json.dumps({"format": FORMAT, "version": VERSION, "settings": settings}, allow_nan=False)
+    lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
+    return f'{head[:-1]}, "certificates": [\n{lines}\n]}}\n'
+
+
+def from_json(content: bytes, source: str) -> dict[str, Any]:
+    """The fields of certificates in a JSON file."""
+    try:
+        said = json.loads(content)
+        if (said["format"], said["version"]) != (FORMAT, VERSION):
+            raise ValueError(f"format {said['format']!r} and version {said['version']}, not {VERSION}")
+        rows, settings = said["certificates"], dict(said["settings"])
+        if unknown := set(settings) - set(SETTINGS):
+            raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
+        fields: dict[str, Any] = {
+            field: np.array([row[name] for row in rows], np.float64 if field in _REALS else np.int64)
+            for field, name in _JSON_NAMES.items()
+            if rows and name in rows[0]
+        }
+        if "labels" not in fields or "radii" not in fields:
+            raise KeyError("label or radius")
+    except (ValueError, KeyError, TypeError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise UserError(f"{source}: these are not certificates as shieldwall saves them: {reason}") from None
+    settings["value_range"] = tuple(settings["value_range"]) if "value_range" in settings else None
+    return fields | settings
+
+
+def parse_tsv(content: bytes, source: str) -> tuple[dict[str, Any], str | None]:
+    """The fields of the certificates in a file, at least one, and the vote that it names.
+
+    A last line that was cut off is ignored.
+    """
     table = _Table.split(content, source)
     indices, truth, labels = (table.whole(column) for column in ("idx", "label", "predict"))
     radii, correct = table.real("radius"), table.whole("correct")
+    is_unknown = bool((truth == -1).all())
     table.refuse(
-        (truth < 0) | (labels < ABSTAIN),
+        ((truth < 0) & ~np.bool_(is_unknown)) | (labels < ABSTAIN),
         lambda k: f"label {truth[k]}, predict {labels[k]}; classes count from 0, {ABSTAIN} abstains",
     )
     table.refuse(
-        correct != (labels == truth),
+        correct != ((labels == truth) & ~np.bool_(is_unknown)),
         lambda k: f"correct is {correct[k]}, but predict is {labels[k]} and label is {truth[k]}",
     )
     table.refuse(
@@ -73,26 +177,27 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
     for column, by_class in (("n", counts), ("n0", counts0)):
         if table.columns.keys() >= set(COLUMNS) and by_class is not None:
             table.check_sums(column, by_class)
-    certificates = Certificates(
-        labels,
-        radii,
-        p_lower=table.numbers("p_lower"),
-        p_upper=table.numbers("p_upper"),
-        counts=counts,
-        selection_counts=counts0,
-        n=table.whole("n") if "n" in table.columns else None,
-        n0=table.shared("n0", int),
-        alpha=shared(table.real("alpha").tolist()) if "alpha" in table.columns else None,
-        bound=table.bound(),
-        noise=table.noise(),
-        norm=table.norm(),
-        precision=table.shared("precision", str),
-        seed=table.shared("seed", int),
-        indices=indices,
-        truth=truth,
-        seconds=table.seconds(),
-    )
-    return certificates, table.shared("vote", str)
+    fields = {
+        "labels": labels,
+        "radii": radii,
+        "p_lower": table.numbers("p_lower"),
+        "p_upper": table.numbers("p_upper"),
+        "counts": counts,
+        "selection_counts": counts0,
+        "n": table.whole("n") if "n" in table.columns else None,
+        "n0": table.shared("n0", int),
+        "alpha": shared(table.real("alpha").tolist()) if "alpha" in table.columns else None,
+        "bound": table.bound(),
+        "noise": table.noise(),
+        "norm": table.norm(),
+        "precision": table.shared("precision", str),
+        "seed": table.shared("seed", int),
+        "indices": indices,
+        "truth": None if is_unknown else truth,
+        "seconds": table.seconds(),
+        "value_range": table.value_range(),
+    }
+    return fields, table.shared("vote", str)
 
 
 class _Table:
@@ -211,6 +316,15 @@ class _Table:
             if parameter is not None and kind.endswith("sequential"):
                 self._whole("bound", row, parameter.split(",")[0])
         return shared(bounds) or shared(split_call(bound)[0] for bound in bounds)
+
+    def value_range(self) -> tuple[float, float] | None:
+        if "value_range" not in self.columns:
+            return UNIT
+        low, _, high = (self.shared("value_range", str) or "").partition(",")
+        try:
+            return float(low), float(high)
+        except ValueError:
+            return None
 
     # Other tools may have something else in the columns below: what is not in our form is not read.
 

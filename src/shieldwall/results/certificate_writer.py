@@ -3,17 +3,17 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import yaml
 
 from shieldwall.errors import UserError
 from shieldwall.files import PART, disk_errors, write_atomic
 from shieldwall.recipes import difference
-from shieldwall.results.certificate_file import COLUMNS, HEADER, with_current_names
-from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints
+from shieldwall.results.certificate_file import COLUMNS, HEADER, to_tsv, with_current_names
+from shieldwall.results.certificates import Certificates
 from shieldwall.texts import read_yaml
 
 UNSAID = {"data_sha256", "code_sha256", "batch_size", "threads"}
@@ -129,25 +129,14 @@ class CertificateWriter:
         return done
 
     def _line(self, idx: int, label: int, vote: str, certificate: Certificates, seconds: float) -> bytes:
-        c, predicted = certificate, int(certificate.labels[0])
-        made_from = (c.p_lower, c.p_upper, c.n, c.counts, c.selection_counts)
-        if any(values is None for values in made_from):
+        said = {
+            **vars(certificate), "indices": np.array([idx]), "truth": np.array([label]),
+            "seconds": np.array([seconds]), "seed": self.seed,
+        }  # fmt: skip
+        header, line = to_tsv(said, vote)
+        if header.encode() + b"\n" != HEADER:
             raise ValueError(f"the certificate of {vote} at input {idx} lacks its bounds or its counts")
-        p_lower, p_upper, n, counts, counts0 = (rows[0] for rows in made_from if rows is not None)
-        cells = [
-            idx, label, predicted, repr(float(c.radii[0])), int(predicted == label),
-            timedelta(seconds=seconds), repr(float(p_lower)), repr(float(p_upper)),
-            c.bound if n else NOT_BOUNDED, int(n), repr(c.alpha), _joined(counts), c.n0, _joined(counts0),
-            c.noise, c.norm, c.precision, self.seed, vote,
-        ]  # fmt: skip
-        return ("\t".join(map(str, cells)) + "\n").encode()
-
-
-def _joined(counts: Ints) -> str:
-    """Counts of classes by commas; of several members, these by semicolons."""
-    if counts.ndim == 2:
-        return ";".join(map(_joined, counts))
-    return ",".join(map(str, counts.tolist()))
+        return line.encode() + b"\n"
 
 
 def _write_all(file: BinaryIO, content: bytes) -> None:

@@ -1,31 +1,39 @@
 """Certificates as NumPy arrays: what `shieldwall.certify` returns, and what a certificate file says."""
 
-import re
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
-from shieldwall.vocabulary import NOISES
+from shieldwall.files import write_output
+from shieldwall.results.certificate_file import (
+    ARRAYS,
+    DEVIATIONS,
+    SETTINGS,
+    UNIT,
+    from_json,
+    parse_tsv,
+    to_json,
+    to_tsv,
+)
+from shieldwall.results.certificate_file import NOT_BOUNDED as NOT_BOUNDED
+from shieldwall.results.certificate_file import Floats as Floats
+from shieldwall.results.certificate_file import Ints as Ints
+from shieldwall.results.certificate_file import num_samples as num_samples
+from shieldwall.results.certificate_file import shared as shared
+from shieldwall.results.certificate_file import split_call as split_call
+from shieldwall.vocabulary import ABSTAIN
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-_T = TypeVar("_T")
+if TYPE_CHECKING:
+    import pandas as pd
 
-DEVIATIONS = NOISES | {"exact-gaussian": 1.0}
-"""The standard deviation of each kind of noise whose parameter is 1."""
-
-NOT_BOUNDED = "not bounded"
-"""The bound of an input whose samples chose a wrong class for every vote, in a file of correct ones only."""
-
-_CALL = re.compile(r"([^()]+)\((.+)\)")
-_ARRAYS = (
-    "labels", "radii", "p_lower", "p_upper", "counts", "selection_counts", "n", "indices", "truth", "seconds",
-)  # fmt: skip
-_SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed")
+_SHOWN = 10
+"""The certificates that a notebook shows at each end of a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +70,8 @@ class Certificates:
     precision: str | None = None
     """The arithmetic of the classifier that is certified."""
     seed: int | None = None
+    value_range: tuple[float, float] | None = UNIT
+    """The range of the pixels that sigma and the radii are stated in; None if it is not known."""
     indices: Ints | None = None
     """(M,): the inputs' numbers in their data set."""
     truth: Ints | None = None
@@ -78,8 +88,19 @@ class Certificates:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, rows: slice | Ints) -> "Certificates":
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same of the same inputs; the time that it took does not count."""
+        if not isinstance(other, Certificates):
+            return NotImplemented
+        said = [name for name in (*ARRAYS, *SETTINGS) if name != "seconds"]
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in said)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, rows: "int | slice | Sequence[int] | Ints | NDArray[np.bool_]") -> "Certificates":
+        """The certificates of these rows; of one row by its number, too."""
+        rows = rows if isinstance(rows, slice) else np.atleast_1d(np.asarray(rows))
+        arrays = {name: getattr(self, name) for name in ARRAYS}
         changes: dict[str, Any] = {name: array[rows] for name, array in arrays.items() if array is not None}
         return replace(self, **changes)
 
@@ -88,8 +109,8 @@ class Certificates:
         """Join certificates of several sets of inputs."""
         if len({part.norm for part in parts}) != 1:
             raise UserError("certificates of different norms, or no certificates, cannot be joined")
-        fields: dict[str, Any] = {name: shared(getattr(part, name) for part in parts) for name in _SETTINGS}
-        for name in _ARRAYS:
+        fields: dict[str, Any] = {name: shared(getattr(part, name) for part in parts) for name in SETTINGS}
+        for name in ARRAYS:
             arrays = [getattr(part, name) for part in parts]
             fields[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
         return Certificates(**fields)
@@ -101,11 +122,116 @@ class Certificates:
             raise UserError(f"{len(self)} certificates need as many true classes; given: {classes.shape}")
         return replace(self, truth=classes)
 
+    def certified_accuracy(self, labels: ArrayLike | None = None, radii: ArrayLike = 0.0) -> Floats:
+        """At each r: #{i: label_i is the true class and radius_i >= r} / #inputs.
+
+        At r = 0 it is the accuracy of the smoothed classifier. `labels` are the true classes; certificates of
+        a run know them.
+        """
+        wanted = np.asarray(radii, dtype=np.float64)
+        if not (np.isfinite(wanted) & (wanted >= 0)).all():
+            raise UserError(f"a radius must be finite and not negative: {wanted.tolist()}")
+        radii_of_correct = np.sort(self.radii[self._with(labels).correct])
+        below = np.searchsorted(radii_of_correct, wanted, side="left")
+        return np.asarray((len(radii_of_correct) - below) / len(self), dtype=np.float64)
+
+    def acr(self, labels: ArrayLike | None = None) -> float:
+        """The average certified radius: (1 / #inputs) * sum over i of radius_i * correct_i.
+
+        If `stopped_early`, it is a lower bound of what all n samples would give.
+        """
+        return float((self.radii * self._with(labels).correct).mean())
+
+    @property
+    def abstention_rate(self) -> float:
+        """#{i: label_i is ABSTAIN} / #inputs; not a number where some inputs are not bounded."""
+        return float((self.labels == ABSTAIN).mean()) if self.is_bounded.all() else math.nan
+
+    def _with(self, labels: ArrayLike | None) -> "Certificates":
+        return self if labels is None else self.with_truth(labels)
+
+    def in_unit_range(self) -> "Certificates":
+        """The same certificates for pixels in [0, 1]: sigma and radii over the width of `value_range`."""
+        if self.value_range is None:
+            raise UserError("the range of the pixels is not known, so radii in [0, 1] are not known either")
+        width = self.value_range[1] - self.value_range[0]
+        kind, parameter = split_call(self.noise)
+        noise = self.noise if parameter is None else f"{kind}({float(parameter) / width!r})"
+        return replace(self, radii=self.radii / width, noise=noise, value_range=UNIT)
+
+    def to_pandas(self, labels: ArrayLike | None = None) -> "pd.DataFrame":
+        """A row for each input: what is known of it, counts aside."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UserError("to_pandas needs pandas; run: pip install pandas") from None
+        known = self._with(labels)
+        columns: dict[str, Any] = {
+            "index": known.indices, "truth": known.truth, "label": known.labels, "radius": known.radii,
+            "correct": None if known.truth is None else known.correct,
+            **{name: getattr(known, name) for name in ("p_lower", "p_upper", "n", "seconds")},
+        }  # fmt: skip
+        return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
+
+    def save(self, path: str | Path, labels: ArrayLike | None = None) -> None:
+        """Write them to a file: .tsv as in a run folder, which the report reads, or .json."""
+        path, content = Path(path), vars(self._with(labels))
+        if path.suffix not in (".tsv", ".json"):
+            raise UserError(f"{path}: certificates are saved as .tsv or .json, by the file's suffix")
+        text = to_json(content) if path.suffix == ".json" else "\n".join(to_tsv(content, None)) + "\n"
+        write_output(path, text.encode())
+
+    @staticmethod
+    def load(path: str | Path) -> "Certificates":
+        """The certificates of one file: one that `save` wrote, one vote of a run, or another tool's log."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror}") from None
+        return parse(content, str(path))[0]
+
+    def __repr__(self) -> str:
+        shown = self.radii.mean() if self.truth is None else self.acr()
+        bound = "at least " if self.stopped_early else ""
+        parts = [
+            f"{len(self):,} inputs",
+            f"{100 * self.abstention_rate:.1f}% abstain" if self.is_bounded.all() else None,
+            f"{'mean radius' if self.truth is None else 'ACR'} {bound}{shown:.3g}",
+            self.noise,
+            None if self.value_range == UNIT else f"pixels in {_range(self.value_range)}",
+            f"n = {self.fixed_n:,}" if self.fixed_n and not self.stopped_early else None,
+            f"n up to {self.max_n:,}" if self.max_n else None,
+            None if self.alpha is None else f"alpha = {self.alpha:g}",
+        ]
+        return f"Certificates({', '.join(part for part in parts if part)})"
+
+    def _repr_html_(self) -> str:
+        names = [
+            name
+            for name in ("indices", "truth", "labels", "radii", "p_lower")
+            if vars(self)[name] is not None
+        ]
+        titles = {"indices": "input", "truth": "true class", "labels": "label", "radii": "radius"}
+        rows = [
+            "".join(f"<td>{_shown(name, getattr(self, name)[k])}</td>" for name in names)
+            for k in range(len(self))
+            if k < _SHOWN or k >= len(self) - _SHOWN
+        ]
+        if len(self) > 2 * _SHOWN:
+            rows.insert(_SHOWN, f"<td colspan={len(names)}>...</td>")
+        head = "".join(f"<th>{titles.get(name, name)}</th>" for name in names)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        caption = repr(self).removeprefix("Certificates(").removesuffix(")")
+        return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>"
+
     @property
     def correct(self) -> NDArray[np.bool_]:
         """(M,): whether the label is the true class; an abstention is not correct."""
         if self.truth is None:
-            raise UserError("the true classes are not known; give them with certificates.with_truth(labels)")
+            raise UserError(
+                "the true classes are not known; give them with certificates.with_truth(labels), or certify "
+                "with --labels"
+            )
         return np.asarray(self.labels == self.truth)
 
     @property
@@ -145,19 +271,19 @@ class Certificates:
         return int(parameter.split(",")[0]) if parameter and kind.endswith("sequential") else None
 
 
-def split_call(text: str | None) -> tuple[str, str | None]:
-    """("gaussian", "0.25") for "gaussian(0.25)"; what has no parameter has None there."""
-    call = _CALL.fullmatch(text or "")
-    return (call[1], call[2]) if call else (text or "", None)
+def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
+    """The certificates in a file, TSV or JSON, and the vote that it names."""
+    if content.lstrip()[:1] == b"{":
+        return Certificates(**from_json(content, source)), None
+    said, vote = parse_tsv(content, source)
+    return Certificates(**said), vote
 
 
-def shared(values: Iterable[_T]) -> _T | None:
-    """The value that all share, or None."""
-    different = set(values)
-    return different.pop() if len(different) == 1 else None
+def _range(value_range: tuple[float, float] | None) -> str:
+    return "any range" if value_range is None else "[{:g}, {:g}]".format(*value_range)
 
 
-def num_samples(counts: Ints) -> Ints:
-    """(M, K) or (M, N, K) -> (M,): members are counted on the same samples."""
-    totals = counts.sum(-1)
-    return np.asarray(totals if totals.ndim == 1 else totals[:, 0])
+def _shown(name: str, value: float) -> str:
+    if name == "labels" and value == ABSTAIN:
+        return "abstains"
+    return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else str(value)

@@ -43,11 +43,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
-from shieldwall.results.certificates import Floats
-from shieldwall.results.metrics import abstention_rate, average_certified_radius, certified_accuracy
+from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper, two_sided_sign_test
+from shieldwall.errors import UserError
+from shieldwall.results.certificates import Certificates, Floats
 from shieldwall.results.record import Log
-from shieldwall.results.rows import Row, by_number
+from shieldwall.results.rows import Row, by_number, inputs_key
 
 LEVEL = 0.95
 
@@ -102,7 +102,7 @@ def average_radius(row: Row) -> Number | None:
     """
     if row.is_envelope:
         return None
-    values = np.array([average_certified_radius(run) for run in row.certificates])
+    values = np.array([run.acr() for run in row.certificates])
     # The certified radius of each input, in the order of their numbers, which all runs share.
     radii = [(run.radii * run.correct)[by_number(run)] for run in row.certificates]
     low, high = of_mean_of_runs(np.array(radii, dtype=np.float64))
@@ -115,8 +115,38 @@ def abstentions(row: Row) -> float | None:
 
     None for an envelope, and where inputs of a wrong class are not bounded.
     """
-    rate = float(np.mean([abstention_rate(run) for run in row.certificates]))
+    rate = float(np.mean([run.abstention_rate for run in row.certificates]))
     return None if row.is_envelope or np.isnan(rate) else rate
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """The exact McNemar test of two classifiers at one radius, on the same inputs.
+
+    Of the inputs that only one of them gets right with a certified radius of at least r, each is as likely to
+    be of either if both are equally good: b is then from Binomial(b + c, 1/2).
+    """
+
+    radius: float
+    only_first: int
+    """b: the inputs that only the first one certifies correctly at this radius."""
+    only_second: int
+    """c"""
+    p_value: float
+    """Two-sided: 2 P(Binomial(b + c, 1/2) >= max(b, c)), at most 1."""
+
+
+def paired_test(first: Certificates, second: Certificates, radii: Sequence[float]) -> list[PairedTest]:
+    """The test at each radius by itself; the certificates must be of the same inputs."""
+    if first.truth is None or inputs_key(first) != inputs_key(second):
+        raise UserError("a paired test needs certificates of the same inputs with the same true classes")
+    tests = []
+    for r in radii:
+        a, b = ((run.correct & (run.radii >= r))[by_number(run)] for run in (first, second))
+        ours, theirs = int((a & ~b).sum()), int((b & ~a).sum())
+        p_value = float(two_sided_sign_test(max(ours, theirs), min(ours, theirs)))
+        tests.append(PairedTest(float(r), ours, theirs, p_value))
+    return tests
 
 
 def steps(row: Row) -> Floats:
@@ -126,7 +156,7 @@ def steps(row: Row) -> Floats:
 
 def _by_sigma(by_sigma: Sequence[Sequence[Log]], radii: Sequence[float] | Floats) -> list[Floats]:
     """For each sigma the certified accuracy by seed and radius."""
-    return [np.array([certified_accuracy(log.certificates, radii) for log in logs]) for logs in by_sigma]
+    return [np.array([log.certificates.certified_accuracy(None, radii) for log in logs]) for logs in by_sigma]
 
 
 def _of_best(row: Row, radii: Sequence[float] | Floats, values: Floats) -> Floats:

@@ -17,9 +17,9 @@ from typing import Any
 from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, distinctions, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
-from shieldwall.results.certificate_file import parse, with_current_names
+from shieldwall.results.certificate_file import with_current_names
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED
-from shieldwall.results.certificates import Certificates
+from shieldwall.results.certificates import Certificates, parse
 from shieldwall.results.checks import SUMS, Sums, certificate_names, check_votes
 from shieldwall.texts import json_value, read_file, title, yaml_documents
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
@@ -145,6 +145,17 @@ class Log:
         """How many inputs were to be certified: more than there are where certification was interrupted."""
         wanted = self.record.settings.get(WANTED)
         return max(len(self.certificates), wanted if isinstance(wanted, int) else 0)
+
+
+def read(path: str | Path) -> dict[str, Certificates]:
+    """The certificates by vote of a run folder, a packed run, a file of `save`, or another tool's log.
+
+    Those of several files that are no run are called by the files' names.
+    """
+    records = read_runs([path])
+    if len(records) == 1:
+        return records[0].certificates
+    return {record.name: run for record in records for run in record.certificates.values()}
 
 
 def read_logs(paths: Iterable[str | Path]) -> list[Log]:
@@ -281,7 +292,7 @@ def _home(file: Path) -> Path:
 
 def _stem(file: Path) -> str:
     # Not Path.stem: other tools name their logs "sigma_0.25", without a suffix.
-    return title(file.name.removesuffix(".tsv"))
+    return title(file.name.removesuffix(".tsv").removesuffix(".json"))
 
 
 def _name_in(run: Path, file: Path) -> str:

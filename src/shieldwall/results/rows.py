@@ -253,6 +253,11 @@ def shared_norm(rows: Sequence[Row]) -> str:
                 f"radii of different norms cannot be compared: {first.title} has {norm} radii, "
                 f"{log.title} has {other} radii; show one norm at a time"
             )
+        if log.certificates.value_range != first.certificates.value_range:
+            raise UserError(
+                f"{first.title} and {log.title} have radii for pixels in different ranges; show those of "
+                "certificates.in_unit_range()"
+            )
     return norm
 
 

@@ -52,7 +52,7 @@ from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
-from shieldwall.smoothing.trial import LEAST_FORWARDS, fastest
+from shieldwall.smoothing.trial import LEAST_FORWARDS, cost_note, fastest
 
 IN_PROGRESS = "the current inputs"
 _WORK = f"{__name__}:certify_share"
@@ -182,6 +182,8 @@ def certify_run(
                 return run
             if part is None:
                 run.note_environment("certify", described)
+            if note := cost_note(sampler, len(left), "--radii 0.5,1"):
+                console.print(note, highlight=False, soft_wrap=True)
             mine_now = map(wanted.index, left) if places is None else places
             counts = _counts(sampler, trained, wanted, takewhile(lambda _: not should_stop(), mine_now))
             with closing(counts):

@@ -1,8 +1,10 @@
 """members -> answers: the smoothed ensemble's predictions for test inputs or image files."""
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +15,10 @@ from shieldwall.data.images import MAX_BYTES, ImageRejected, read_picture
 from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
+from shieldwall.results.certificates import Certificates
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import classifier_of, noise_of, trained_members
-from shieldwall.smoothing.certify import Predictions, predict
+from shieldwall.smoothing.certify import Predictions, certify, predict
 from shieldwall.texts import read_file
 from shieldwall.vocabulary import ABSTAIN
 
@@ -80,6 +83,35 @@ def predict_run(
         indices=[*range(len(images)), *indices], precision=precision, device=chosen_device,
     )  # fmt: skip
     return [_answer(predictions, k, sources[k], truths[k], classes) for k in range(len(sources))]
+
+
+def certify_files(
+    path: Path | str,
+    images: Sequence[Path],
+    *,
+    vote: str = "we",
+    seed: int | None = None,
+    device: str | None = None,
+    **changes: Any,
+) -> tuple[Certificates, tuple[str, ...]]:
+    """Certificates of image files by one vote of a run, and the names of the classes.
+
+    Args:
+        changes: fields of the recipe's certification, where they are not None.
+        seed: of the noise; by default a fresh secret one.
+    """
+    run, chosen_device = RunFolder(path), resolve_device(device)
+    shape, classes = datasets.dataset_spec(run.recipe.data)
+    changes = {name: value for name, value in changes.items() if value is not None}
+    how = replace(run.recipe.certification, **changes)
+    certificates = certify(
+        classifier_of(vote, trained_members(run, len(classes), shape, chosen_device)),
+        torch.stack([read_image(image, shape) for image in images]),
+        noise=noise_of(run.recipe, exact=how.exact_noise), n0=how.n0, n=how.n, alpha=how.alpha,
+        bound=how.bound, radii=how.radii or None, norm=how.norm, precision=how.precision,
+        seed=secrets.randbits(63) if seed is None else seed, device=chosen_device,
+    )  # fmt: skip
+    return certificates, classes
 
 
 def _answer(

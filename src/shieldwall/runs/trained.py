@@ -15,6 +15,7 @@ from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
 from shieldwall.errors import UserError, describe, unknown_name
+from shieldwall.models.classifier import count_members
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members, check_trusted
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise
@@ -69,7 +70,7 @@ class TrainedRun:
 
     def votes(self, names: Sequence[str] | None = None) -> VoteSet:
         """The votes with these names; by default all, including those with tuned weights."""
-        return vote_set(names, len(self.members), self.folder.tuned_weights())
+        return vote_set(names, count_members(self.members), self.folder.tuned_weights())
 
     def sampler(
         self,
@@ -148,6 +149,11 @@ def trained_members(
 
 def training_part(recipe: Recipe, dataset: Dataset) -> Split:
     """The training images that the members may see."""
+    if not len(dataset.train):
+        raise UserError(
+            f"{dataset.name} has no images to train on: it needs the folders train/ and test/ (or val/), "
+            "each with a folder for each class"
+        )
     if not recipe.holdout_every:
         return dataset.train
     return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.holdout_every])

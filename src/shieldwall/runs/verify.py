@@ -18,9 +18,8 @@ from shieldwall.errors import UserError
 from shieldwall.files import check_seal
 from shieldwall.recipes import Certification
 from shieldwall.results.archive import RUN_FILES
-from shieldwall.results.certificate_file import parse
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED, read_settings
-from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints, split_call
+from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints, parse, split_call
 from shieldwall.results.checks import SEALED, SUMS, Sums, certificate_names, check_votes, sha256
 from shieldwall.results.record import FOLDER, RunRecord, read_runs
 from shieldwall.runs.pretrained import PACKAGED, packaged_run
@@ -253,7 +252,6 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     settings, folder = record.settings, record.home
     certified = next(iter(record.certificates.values()))
     assert certified.indices is not None
-    assert certified.truth is not None
     test = trained.dataset.test
     if settings.get("data_sha256", test.digest()) != test.digest():
         raise UserError(f"{folder} was certified on other test images than the {trained.recipe.data} here")
@@ -280,7 +278,7 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         )  # fmt: skip
         for row in rows:
             index = int(certified.indices[row])
-            if int(test.labels[index]) != certified.truth[row]:
+            if certified.truth is not None and int(test.labels[index]) != certified.truth[row]:
                 raise _OtherCountsError(
                     f"{folder}: the true class of input {index} is {int(test.labels[index])}"
                 )

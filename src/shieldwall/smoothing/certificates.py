@@ -47,7 +47,7 @@ def validate_counts(name: str, counts: "ArrayLike | Tensor") -> Ints:
 def certificates_from_counts(
     selection_counts: "ArrayLike | Tensor",
     counts: "ArrayLike | Tensor",
-    noise: Noise | str,
+    noise: Noise | str | float,
     alpha: float,
     *,
     bound: Bound | str = "one-sided",

@@ -16,20 +16,24 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 from torch import Tensor, nn
 
 from shieldwall import binomial
+from shieldwall.console import progress_bar
 from shieldwall.devices import check_memory
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
 from shieldwall.errors import UserError, check_int
+from shieldwall.models.classifier import UNIT, as_classifier, count_members
 from shieldwall.models.members import as_member_list, infer_device
-from shieldwall.noise.distributions import TRAINED_NOISE, Noise, check_noise
+from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise, check_noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.smoothing.inference import own_precision
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
+from shieldwall.smoothing.trial import cost_note
 from shieldwall.vocabulary import ABSTAIN
 
 _SINGLE = "classifier"
@@ -37,10 +41,10 @@ _SINGLE = "classifier"
 
 
 def certify(
-    classifier: Callable[[Tensor], Tensor],
-    x: Tensor,
+    classifier: Any,
+    x: Tensor | NDArray[Any],
     *,
-    noise: Noise,
+    noise: Noise | float,
     n0: int = 100,
     n: int = 100_000,
     alpha: float = 0.001,
@@ -53,16 +57,20 @@ def certify(
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
-    value_range: tuple[float, float] | None = (0.0, 1.0),
+    value_range: tuple[float, float] | None = UNIT,
+    progress: bool = True,
 ) -> Certificates:
     """Certify any classifier from images (B, ...) to scores (B, K) at the inputs x (M, ...).
 
-    Modules that the classifier uses are in evaluation mode meanwhile. A classifier that is no function of the
-    image, such as one with random crops, is refused.
+    The classifier is a module or a function of tensors or of NumPy arrays, or a scikit-learn classifier; its
+    output may have `.logits`, or be a dictionary or tuple with one table (B, K). A Hugging Face model is
+    given as `sw.Classifier(model, processor=processor)`. Modules that the classifier uses are in evaluation
+    mode meanwhile. A classifier that is no function of the image, such as one with random crops, is refused.
 
     Args:
-        noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of pixels.
-            Other noise than that of a module from `sw.load` gives a warning.
+        noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a
+            number is the sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a
+            warning.
         n0: the number of noise samples that select the class.
         n: the number of noise samples that bound its probability; the maximum if `radii` are given.
         alpha: the failure probability of each certificate.
@@ -78,23 +86,28 @@ def certify(
             seed and this index, so an input gets the same certificate in any batch.
         batch_size: samples per forward pass. Affects speed only, up to rounding.
         device: where to run; by default where the classifier's parameters are.
-        value_range: the range of x; `None` allows any finite values. Normalisation belongs inside the
-            classifier, so that noise is added to pixels.
+        value_range: the range of x, such as (0, 255); `None` allows any finite values. Sigma and the radii
+            are stated in it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation
+            belongs inside the classifier, so that noise is added to pixels.
+        progress: show a bar, in a terminal or a notebook, and what long work will cost.
     """
+    images, noise = checked_inputs(x, noise, value_range)
+    classifier = as_classifier(classifier, images[:1], device)
     certification = _certification(n0, n, alpha, bound, radii, norm, precision or own_precision([classifier]))
     _warn_of_other_noise([classifier], noise)
     by_vote = _certify(
-        [classifier], None, x, noise, certification, seed,
+        [classifier], None, images, noise, certification, seed,
         indices=indices, value_range=value_range, device=device, batch_size=batch_size, compile=compile,
+        progress=progress,
     )  # fmt: skip
     return by_vote[_SINGLE]
 
 
 def certify_members(
-    members: Iterable[nn.Module],
-    x: Tensor,
+    members: Iterable[Any],
+    x: Tensor | NDArray[Any],
     *,
-    noise: Noise,
+    noise: Noise | float,
     votes: Iterable[Vote | str] | None = None,
     n0: int = 100,
     n: int = 100_000,
@@ -108,7 +121,8 @@ def certify_members(
     indices: Sequence[int] | None = None,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
-    value_range: tuple[float, float] | None = (0.0, 1.0),
+    value_range: tuple[float, float] | None = UNIT,
+    progress: bool = True,
 ) -> dict[str, Certificates]:
     """Certify every vote over the members in one pass: each member runs once per noisy batch.
 
@@ -119,11 +133,14 @@ def certify_members(
     members = as_member_list(members)
     if not members:
         raise UserError("certification needs at least one member; none was given")
+    images, noise = checked_inputs(x, noise, value_range)
+    members = [as_classifier(member, images[:1], device) for member in members]
     certification = _certification(n0, n, alpha, bound, radii, norm, precision or own_precision(members))
     _warn_of_other_noise(members, noise)
     return _certify(
-        members, vote_set(votes, len(members)), x, noise, certification, seed,
+        members, vote_set(votes, count_members(members)), images, noise, certification, seed,
         indices=indices, value_range=value_range, device=device, batch_size=batch_size, compile=compile,
+        progress=progress,
     )  # fmt: skip
 
 
@@ -153,10 +170,10 @@ def _certify(
     indices: Sequence[int] | None,
     value_range: tuple[float, float] | None,
     compile: bool | None,
+    progress: bool,
     **options: Any,
 ) -> dict[str, Certificates]:
     """The certificates of each vote, or of the single classifier."""
-    check_inputs(x, noise, value_range)
     check_int("seed", seed)
     _check_batch(options["batch_size"], x)
     plan = Plan(noise, math.prod(x.shape[1:]), certification, seed)
@@ -173,9 +190,10 @@ def _certify(
         **options,
     )
     named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
-    where, selection, estimation = _counts(sampler, x, indices)
+    where, selection, estimation = _counts(sampler, x, indices, progress)
     by_vote = plan.certificates_of(selection, estimation, named)
-    return {name: replace(certificates, indices=where) for name, certificates in by_vote.items()}
+    more: dict[str, Any] = {"indices": where, "value_range": value_range}
+    return {name: replace(certificates, **more) for name, certificates in by_vote.items()}
 
 
 @dataclass(frozen=True)
@@ -191,10 +209,10 @@ class Predictions:
 
 
 def predict(
-    classifier: Callable[[Tensor], Tensor],
-    x: Tensor,
+    classifier: Any,
+    x: Tensor | NDArray[Any],
     *,
-    noise: Noise,
+    noise: Noise | float,
     n: int = 1_000,
     alpha: float = 0.001,
     seed: int | None = None,
@@ -202,7 +220,7 @@ def predict(
     batch_size: int | None = None,
     precision: str | None = None,
     device: torch.device | str | None = None,
-    value_range: tuple[float, float] | None = (0.0, 1.0),
+    value_range: tuple[float, float] | None = UNIT,
 ) -> Predictions:
     """The smoothed classifier's label at x (M, ...), or ABSTAIN.
 
@@ -215,17 +233,18 @@ def predict(
     check_int("n", n)
     if not 1 <= n <= binomial.MOST_DRAWS:
         raise UserError(f"n, the number of samples, must be 1 to {binomial.MOST_DRAWS:,}; given: {n}")
-    check_inputs(x, noise, value_range)
+    images, noise = checked_inputs(x, noise, value_range)
+    classifier = as_classifier(classifier, images[:1], device)
     _warn_of_other_noise([classifier], noise)
     seed = secrets.randbits(63) if seed is None else seed
     check_int("seed", seed)
-    _check_batch(batch_size, x)
+    _check_batch(batch_size, images)
     sampler = Sampler(
-        [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=x.shape[1:],
-        device=infer_device([classifier], x, device), batch_size=batch_size,
-        precision=precision or own_precision([classifier]), prepare=True, example=x[0],
+        [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=images.shape[1:],
+        device=infer_device([classifier], images, device), batch_size=batch_size,
+        precision=precision or own_precision([classifier]), prepare=True, example=images[0],
     )  # fmt: skip
-    estimation = _counts(sampler, x, indices)[2][:, 0]
+    estimation = _counts(sampler, images, indices, progress=False)[2][:, 0]
     top = np.sort(estimation, axis=-1)[:, ::-1]
     p_values = binomial.two_sided_sign_test(top[:, 0], top[:, 1])
     return Predictions(np.where(p_values <= alpha, estimation.argmax(-1), ABSTAIN), p_values, estimation)
@@ -246,6 +265,19 @@ def _in_words(noise: Noise) -> str:
     return f"{noise}" if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
 
 
+def checked_inputs(
+    x: Tensor | NDArray[Any], noise: Noise | float, value_range: tuple[float, float] | None
+) -> tuple[Tensor, Noise]:
+    """The inputs as a checked float32 tensor, and the noise: whole numbers are pixels of the given range."""
+    images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
+    is_float64 = isinstance(x, np.ndarray) and images.dtype == torch.float64
+    if is_float64 or (getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT):
+        images = images.float()
+    made = as_noise(noise)
+    check_inputs(images, made, value_range)
+    return images, made
+
+
 def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
     """Check that x is a batch of finite float inputs in the value range, and that the noise is noise."""
     check_noise(noise)
@@ -259,7 +291,11 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
             + ("; for a single image pass x[None]" if x.ndim == 1 else "")
         )
     if x.dtype != torch.float32:
-        hint = "divide by 255 first" if x.dtype == torch.uint8 else "call .float() first"
+        hint = (
+            "divide by 255 first, or pass value_range=(0, 255)"
+            if x.dtype == torch.uint8
+            else "call .float() first"
+        )
         raise UserError(f"inputs must be float32; given: {x.dtype}; {hint}")
     if not bool(torch.isfinite(x).all()):
         raise UserError("inputs contain NaN or infinity")
@@ -284,7 +320,9 @@ def _check_batch(size: int | None, x: Tensor) -> None:
         check_memory(f"a batch of {size:,} inputs", size, *x.shape[1:])
 
 
-def _counts(sampler: Sampler, x: Tensor, indices: Sequence[int] | None) -> tuple[Ints, Ints, Ints]:
+def _counts(
+    sampler: Sampler, x: Tensor, indices: Sequence[int] | None, progress: bool
+) -> tuple[Ints, Ints, Ints]:
     """The indices (M,), by default 0 to M - 1, and the counts that choose and that bound, (M, V, K) each.
 
     The arrays are read-only, so that certificates of many votes can share them.
@@ -298,10 +336,17 @@ def _counts(sampler: Sampler, x: Tensor, indices: Sequence[int] | None) -> tuple
         raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(where)}")
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))
     selection = estimation = np.empty(0, np.int64)
-    for k, counts in enumerate(sampler.counts(inputs)):
-        if not k:
-            selection, estimation = np.empty((2, len(x), *counts.selection.shape), np.int64)
-        selection[k], estimation[k] = counts.selection, counts.estimation
+    console = Console(stderr=True, quiet=not progress)
+    if not (console.is_terminal or console.is_jupyter):
+        console.quiet = True
+    if not console.quiet and (note := cost_note(sampler, len(x), "radii=[0.5, 1]")):
+        console.print(note, highlight=False)
+    with progress_bar(console, f"certifying {len(x)} inputs", len(x)) as show:
+        for k, counts in enumerate(sampler.counts(inputs)):
+            if not k:
+                selection, estimation = np.empty((2, len(x), *counts.selection.shape), np.int64)
+            selection[k], estimation[k] = counts.selection, counts.estimation
+            show(k + 1, "")
     selection.setflags(write=False)
     estimation.setflags(write=False)
     return where, selection, estimation

@@ -12,13 +12,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.ensembles.votes import Vote, weighted
 from shieldwall.errors import UserError, unknown_name
+from shieldwall.models.classifier import is_scores, member_scores, scores_of
 from shieldwall.models.members import check_model, evaluating, is_channels_last, modules_of, to_device
 from shieldwall.smoothing.prepared import prepared
 
@@ -89,7 +89,7 @@ class Labeler:
     def __call__(self, noisy: Tensor) -> tuple[Tensor, int]:
         with self._evaluation():
             if self._votes is None:
-                scores = self.compiled[0](noisy)
+                scores = scores_of(self.compiled[0](noisy))
                 _check_scores(scores, len(noisy))
                 is_nan = scores.isnan().any(-1)
                 labels = scores.argmax(-1)[None]
@@ -114,8 +114,8 @@ class Labeler:
         try:
             with self._evaluation():
                 batch = noisy.to(self.dtype).contiguous(memory_format=layout)
-                scores = [classifier(batch) for classifier in classifiers]
-                sound = [one.ndim == 2 and len(one) == len(noisy) and one.shape[1] > 1 for one in scores]
+                scores = [one for classifier in classifiers for one in member_scores(classifier, batch)]
+                sound = [is_scores(one, len(noisy)) for one in scores]
                 return [one.double() for one in scores] if all(sound) else []
         except (RuntimeError, ValueError, IndexError, TypeError, AttributeError, MemoryError):
             return []
@@ -173,13 +173,11 @@ def _channels_last(classifier: Classifier) -> Classifier:
 
 
 def _check_scores(scores: object, batch: int) -> None:
-    if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != batch or scores.shape[1] < 2:
+    if not is_scores(scores, batch):
         returned = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         hint = ""
-        if isinstance(scores, np.ndarray):
-            hint = "; convert it with torch.from_numpy"
-        elif hasattr(scores, "logits"):
-            hint = "; pass lambda x: model(x).logits"
+        if isinstance(scores, Tensor) and scores.ndim == 2 and len(scores) > batch:
+            hint = "; an ensemble in one module goes to sw.certify_members"
         raise UserError(
             f"the model must return one score per class, a tensor of shape ({batch}, K) with K >= 2; "
             f"returned: {returned}{hint}"

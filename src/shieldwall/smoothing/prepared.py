@@ -32,6 +32,8 @@ def prepared(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.
     except (RuntimeError, TypeError):  # some modules cannot be copied
         return None
     merged = merge_norms(copied).to(dtype)
+    if hasattr(module, "num_estimators"):  # a traced copy has no attributes
+        merged.num_estimators = module.num_estimators
     return to_device(merged, device) if on_cpu else merged
 
 

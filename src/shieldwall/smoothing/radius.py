@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.noise.distributions import Noise, check_noise
+from shieldwall.noise.distributions import Noise, as_noise
 from shieldwall.noise.registry import parse_noise
 from shieldwall.vocabulary import NORMS
 
@@ -59,10 +59,9 @@ class Ball:
     size: int
 
     @classmethod
-    def of(cls, noise: Noise | str, norm: str | None, size: int | None) -> "Ball":
+    def of(cls, noise: Noise | str | float, norm: str | None, size: int | None) -> "Ball":
         """The ball in `norm`, by default the noise's; `size` is needed only where radii depend on it."""
-        noise = parse_noise(noise) if isinstance(noise, str) else noise
-        check_noise(noise)
+        noise = parse_noise(noise) if isinstance(noise, str) else as_noise(noise)
         norm = norm or noise.norm
         if norm not in NORMS:
             raise UserError(f"norm must be one of {', '.join(NORMS)}; given: {norm!r}")

@@ -15,6 +15,8 @@ from shieldwall.smoothing.sampler import Sampler
 
 LEAST_FORWARDS = 2_000_000
 """Forward passes of single images, over all members, below which defaults are taken without a trial."""
+LEAST_NOTED = 20_000
+"""The same, below which what the work will cost is not said."""
 SIZES = (64, 128, 256, 512, 1_024)
 BATCH_SECONDS = 1.0
 """How long a batch may take: inputs are finished, and interruptions heard, between batches."""
@@ -67,6 +69,22 @@ def fastest(
         return sampler
     plain, new = (seconds_per_draw(one, sampler.batch_size, clock) for one in (sampler, compiled))
     return compiled if compile or new * GAIN < plain else sampler
+
+
+def cost_note(sampler: Sampler, inputs: int, option: str, clock: Clock = time.perf_counter) -> str:
+    """What long work will cost at most, by a trial; nothing where it takes less than a minute."""
+    looks = sampler.stopping.looks()
+    draws = sampler.n0 + looks[-1]
+    if draws * inputs < LEAST_NOTED:
+        return ""
+    seconds = draws * seconds_per_draw(sampler, sampler.batch_size, clock)
+    if seconds * inputs < 60:
+        return ""
+    total = seconds * inputs / 60
+    whole = f"{total:.0f} minutes" if total < 120 else f"{total / 60:.0f} hours"
+    advice = f"; {option} stops at an image once these radii are decided" if len(looks) == 1 else ""
+    each = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2g}"
+    return f"{'about' if len(looks) == 1 else 'at most'} {each} s an image, {whole} in all{advice}"
 
 
 def _best(seconds: dict[int, float], default: int) -> int:

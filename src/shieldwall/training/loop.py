@@ -14,7 +14,15 @@ from shieldwall.data.splits import Dataset, Split
 from shieldwall.devices import keep_freed_memory
 from shieldwall.distributed import SINGLE, ProcessGroup, copy_buffers_from_first, copy_state_from_first
 from shieldwall.errors import UserError, describe
-from shieldwall.models.members import as_member_list, eval_mode, infer_device, model_errors, to_device
+from shieldwall.models.classifier import Classifier, as_classifier
+from shieldwall.models.members import (
+    as_member_list,
+    eval_mode,
+    infer_device,
+    inference,
+    model_errors,
+    to_device,
+)
 from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.checkpoint import Position
@@ -87,6 +95,7 @@ def train(
         keep_freed_memory()
     for member in members:
         to_device(member, where)
+    members = _with_scores(members, data.images([0]).to(where))
     groups = [(member,) for member in members] if independent else [tuple(members)]
     optimizers = [
         make_optimizer(group, schedule.lr, schedule.momentum, schedule.weight_decay, where)
@@ -180,6 +189,14 @@ def _is_due(world: ProcessGroup, update: int, when: float) -> bool:
     return world.broadcast(time.monotonic() >= when)
 
 
+def _with_scores(members: Sequence[nn.Module], image: Tensor) -> list[nn.Module]:
+    """The members as modules that return scores: those that return more in a `Classifier`, weights shared."""
+    with model_errors(image.shape[1:]), inference(members):
+        outputs = [as_classifier(member, image)(image) for member in members]
+    pairs = zip(members, outputs, strict=True)
+    return [member if isinstance(out, Tensor) else Classifier(member) for member, out in pairs]
+
+
 def _added(sums: Sums, loss: Loss, rows: int) -> Sums:
     """The sums with the means over these rows added."""
     values = {"": loss.total, **loss.terms, ACCURACIES: loss.accuracies}
@@ -258,6 +275,8 @@ def check_kinds(data: object, objective: object, schedule: object) -> None:
     if not isinstance(data, Split):
         hint = "its .train" if isinstance(data, Dataset) else "sw.Split.from_tensors(images, labels)"
         raise UserError(f"data must be a split to train on; given: {describe(data)}; pass {hint}")
+    if int(data.labels.min()) < 0:
+        raise UserError("the images have no labels; give labels, or put them into a folder for each class")
     if not isinstance(objective, Objective):
         raise UserError(
             "objective must be a training method, such as sw.GaussianAugmentation(sw.Gaussian(0.25)); "

@@ -1,0 +1,228 @@
+"""Any model as a classifier: from images in [0, 1] to scores, a tensor (B, K).
+
+model       a torch module, a function of tensors or of NumPy arrays, a scikit-learn classifier
+its output  scores (B, K), an object with .logits, or a dictionary or tuple with one table (B, K) in it
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shieldwall.errors import UserError, describe, require
+from shieldwall.models.members import check_model, infer_device, inference
+
+UNIT = (0.0, 1.0)
+_MODES = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}
+"""Pillow's numbers of filters, as torch calls them."""
+_KNOWN = {
+    "do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
+    "do_normalize", "image_mean", "image_std", "do_convert_rgb",
+}  # fmt: skip
+"""The steps of an image processor that `Classifier` does; another one that is on is refused."""
+
+
+class Classifier(nn.Module):
+    """Any model as a module from images in [0, 1], (B, C, H, W), to scores (B, K).
+
+    Args:
+        model: a module, a function of tensors or of NumPy arrays, or a scikit-learn classifier.
+        value_range: the range of pixels that the model takes.
+        processor: of a Hugging Face image classifier: its size, mean and standard deviation are applied here.
+    """
+
+    def __init__(self, model: Any, *, value_range: tuple[float, float] = UNIT, processor: Any = None) -> None:
+        super().__init__()
+        if not hasattr(model, "predict_proba"):
+            check_model(model)
+        self.model = model
+        self.value_range = value_range
+        # In the state too: a file of weights is never empty, even for a model without any.
+        self.register_buffer("pixel_range", torch.tensor(value_range, dtype=torch.float32))
+        self.steps = None if processor is None else _steps(processor)
+        if hasattr(model, "num_estimators"):
+            self.num_estimators = model.num_estimators
+        self.form: Callable[[Any, Tensor], Any] | None = _call if isinstance(model, nn.Module) else None
+        """How the model is called; found at the first call of what is no module."""
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path) -> "Classifier":
+        """A Hugging Face image classifier from the folder of its checkpoint, with its processor."""
+        require("hub", "a Hugging Face checkpoint")
+        import transformers
+
+        if not Path(path, "config.json").is_file():
+            raise UserError(f"{path} is not the folder of a checkpoint: there is no config.json in it")
+        parts = (transformers.AutoModelForImageClassification, transformers.AutoImageProcessor)
+        model, processor = (part.from_pretrained(path, local_files_only=True) for part in parts)
+        return cls(model, processor=processor).eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        low, high = self.value_range
+        if self.steps is not None:
+            x = _processed(x, self.steps)
+        elif (low, high) != UNIT:
+            x = low + (high - low) * x
+        scores: Tensor = scores_of(self.model(x) if self.form is _call else self._outputs(x))
+        return scores
+
+    def _outputs(self, x: Tensor) -> Any:
+        if self.form is not None:
+            return self.form(self.model, x)
+        first_error: Exception | None = None
+        forms = [_call_flat] if hasattr(self.model, "predict_proba") else [_call, _call_array, _call_flat]
+        for form in forms:
+            try:
+                if is_scores(scores := scores_of(form(self.model, x)), len(x)):
+                    self.form = form
+                return scores
+            except Exception as error:  # the code is the user's, and may fail in any way
+                first_error = first_error or error
+        assert first_error is not None
+        raise first_error
+
+
+def _call(model: Any, x: Tensor) -> Any:
+    return model(x)
+
+
+def _call_array(model: Any, x: Tensor) -> Any:
+    return model(x.detach().cpu().float().numpy())
+
+
+def _call_flat(model: Any, x: Tensor) -> Any:
+    """As scikit-learn's classifiers take images: a row of numbers for each."""
+    return getattr(model, "predict_proba", model)(x.detach().cpu().float().flatten(1).numpy())
+
+
+def scores_of(output: Any) -> Any:
+    """The scores in what a model returns; what has none is returned as it is."""
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, np.ndarray):
+        return torch.from_numpy(output)
+    if hasattr(output, "logits"):
+        return scores_of(output.logits)
+    if isinstance(output, Mapping) and "logits" in output:
+        return scores_of(output["logits"])
+    if isinstance(output, Mapping | tuple | list):
+        parts = list(output.values() if isinstance(output, Mapping) else output)
+        tables = [part for part in parts if isinstance(part, Tensor | np.ndarray) and part.ndim == 2]
+        if len(tables) < 2:
+            return scores_of(tables[0]) if tables else output
+        shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in parts)
+        raise UserError(
+            f"the model returns {len(parts)} values of shapes {shapes}, and it is not clear which are the "
+            "scores (B, K); pass a function that returns them, such as lambda x: model(x)[1]"
+        )
+    return output
+
+
+torch.fx.wrap("scores_of")  # what follows a module's code takes it for one step
+
+
+def is_scores(scores: object, rows: int) -> bool:
+    """Whether these are scores of this number of images: a tensor (B, K) with K >= 2."""
+    return isinstance(scores, Tensor) and scores.ndim == 2 and len(scores) == rows and scores.shape[1] > 1
+
+
+def as_classifier(model: Any, image: Tensor, device: torch.device | str | None = None) -> Any:
+    """The model itself if it takes tensors (B, ...), or as a `Classifier`, tried at an image (1, ...)."""
+    if hasattr(model, "predict_proba") and not isinstance(model, nn.Module):
+        return Classifier(model)
+    check_model(model)
+    if isinstance(model, nn.Module):
+        if any(base.__module__.startswith("transformers.") for base in type(model).__mro__):
+            raise UserError(
+                "a Hugging Face model needs its processor's size, mean and standard deviation: pass "
+                "sw.Classifier(model, processor=processor)"
+            )
+        return model
+    where = infer_device([model], image, device)
+    with inference([model]), torch.random.fork_rng([where] if where.type == "cuda" else []):
+        batch = image.to(where)
+        for candidate in (model, Classifier(model)):
+            try:
+                if is_scores(scores_of(candidate(batch)), 1):
+                    return candidate
+            except Exception:  # it is reported when the model is called as it is
+                continue
+    return model
+
+
+def num_members(member: object) -> int:
+    """How many members a module is: those of torch-uncertainty have `num_estimators`, others are one."""
+    given = getattr(member, "num_estimators", 1) if isinstance(member, nn.Module) else 1
+    return given if isinstance(given, int) else 1
+
+
+def count_members(members: Iterable[object]) -> int:
+    return sum(map(num_members, members))
+
+
+def member_scores(member: Callable[[Tensor], Any], x: Tensor) -> list[Any]:
+    """The scores (B, K) of a member; of one that is several, (N B, K), those of each."""
+    scores, several = scores_of(member(x)), num_members(member)
+    if several == 1:
+        return [scores]
+    if not is_scores(scores, several * len(x)):
+        given = tuple(scores.shape) if isinstance(scores, Tensor) else describe(scores)
+        raise UserError(
+            f"an ensemble of num_estimators = {several} must return scores ({several * len(x)}, K), member "
+            f"by member; returned: {given}"
+        )
+    return list(scores.chunk(several))
+
+
+def _steps(processor: Any) -> dict[str, Any]:
+    """What an image processor does, in plain numbers."""
+    said = processor.to_dict()
+    other = sorted(
+        name for name, value in said.items() if name not in _KNOWN and value and name.startswith("do_")
+    )
+    if other or said.get("crop_pct"):
+        raise UserError(
+            f"the processor does more than is known here ({', '.join(other) or 'crop_pct'}); pass a function "
+            "from images in [0, 1] to scores instead"
+        )
+    factor = said.get("rescale_factor", 1) if said.get("do_rescale") else 1
+    steps: dict[str, Any] = {"scale": 255.0 * factor}
+    if said.get("do_resize"):
+        steps["size"], steps["mode"] = said["size"], _MODES[int(said.get("resample", 2))]
+    if said.get("do_center_crop"):
+        steps["crop"] = said["crop_size"]["height"], said["crop_size"]["width"]
+    if said.get("do_normalize"):
+        steps["mean"], steps["std"] = list(said["image_mean"]), list(said["image_std"])
+    return steps
+
+
+def _processed(x: Tensor, steps: Mapping[str, Any]) -> Tensor:
+    """Images in [0, 1] as the processor would hand them to the model."""
+    if x.shape[1] == 1 and len(steps.get("mean", [])) == 3:
+        x = x.expand(-1, 3, -1, -1)
+    if "size" in steps:
+        height, width = _new_size(steps["size"], *x.shape[-2:])
+        if (height, width) != tuple(x.shape[-2:]):
+            smooth: dict[str, Any] = {"antialias": True} if steps["mode"] != "nearest-exact" else {}
+            x = F.interpolate(x, (height, width), mode=steps["mode"], **smooth)
+    if "crop" in steps:
+        top, left = ((have - want) // 2 for have, want in zip(x.shape[-2:], steps["crop"], strict=True))
+        x = x[..., top : top + steps["crop"][0], left : left + steps["crop"][1]]
+    if not math.isclose(steps["scale"], 1.0):
+        x = x * steps["scale"]
+    if "mean" not in steps:
+        return x
+    mean, std = (torch.tensor(steps[name], dtype=x.dtype, device=x.device) for name in ("mean", "std"))
+    return (x - mean[:, None, None]) / std[:, None, None]
+
+
+def _new_size(size: Mapping[str, int], height: int, width: int) -> tuple[int, int]:
+    if "shortest_edge" not in size:
+        return size["height"], size["width"]
+    shorter, edge = min(height, width), size["shortest_edge"]
+    return edge * height // shorter, edge * width // shorter
