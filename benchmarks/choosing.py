@@ -18,7 +18,7 @@ import numpy as np
 from documents import table, write_or_check
 
 from shieldwall.results.certificates import Certificates
-from shieldwall.results.metrics import average_certified_radius, certified_accuracy, default_radii
+from shieldwall.results.metrics import default_radii
 from shieldwall.results.record import RunRecord, read_runs
 from shieldwall.results.rows import method_of
 from shieldwall.smoothing.certificates import certificates_from_counts
@@ -103,7 +103,7 @@ def draws_for(log: Certificates, radius: float) -> float:
 def best_rows(runs: Sequence[RunRecord]) -> str:
     logs = [(run, vote, run.certificates[vote]) for run in runs for vote in VOTES]
     radii = default_radii([log for _, _, log in logs])
-    shares = np.array([100 * certified_accuracy(log, radii) for _, _, log in logs])
+    shares = np.array([100 * log.certified_accuracy(None, radii) for _, _, log in logs])
     rows = []
     for (run, vote, log), accuracies in zip(logs, shares, strict=True):
         cells = [
@@ -121,8 +121,8 @@ def fewer_samples(run: RunRecord) -> str:
     for n in NUMBERS:
         found = certified(log, n)
         most = Ball.of(log.noise or "", None, None).radius((log.alpha or 0.0) ** (1 / n)).item()
-        shares = [f"{100 * share:.1f}" for share in certified_accuracy(found, radii)]
-        acr = average_certified_radius(found)
+        shares = [f"{100 * share:.1f}" for share in found.certified_accuracy(None, radii)]
+        acr = found.acr()
         rows.append([f"{n:,}", f"{most:.2f}", *shares, f"{acr:.3f}"])
     return table(["n", "largest radius", *(f"{radius:g}" for radius in radii), "ACR"], rows)
 
@@ -133,7 +133,7 @@ def bounds(runs: Sequence[RunRecord]) -> str:
         for vote in VOTES:
             log = run.certificates[vote]
             n = log.fixed_n or 0
-            found = [average_certified_radius(certified(log, n, str(b))) for b in (OneSided(), TwoSided())]
+            found = [certified(log, n, str(b)).acr() for b in (OneSided(), TwoSided())]
             name = f"{method(run)}, sigma {log.sigma:g}, {vote.upper() if vote == 'we' else 'member 1'}"
             rows.append(
                 [

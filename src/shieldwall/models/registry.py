@@ -159,7 +159,10 @@ def own_members(name: str, num_classes: int) -> list[nn.Module]:
     listed = list(made) if isinstance(made, list | tuple | nn.ModuleList) else [made]
     if not listed:
         raise UserError(f"model {name!r} returns an empty list; it must return one model or more")
-    return [one if isinstance(one, nn.Module) else Classifier(one) for one in listed]
+    try:
+        return [one if isinstance(one, nn.Module) else Classifier(one) for one in listed]
+    except UserError as error:
+        raise UserError(f"model {name!r}: {error}") from None
 
 
 def check_member(name: str, member: nn.Module, num_classes: int, shape: tuple[int, int, int]) -> None:
