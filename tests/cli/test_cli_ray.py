@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -44,6 +45,11 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_for_the_end_of(pids: Iterable[int]) -> None:
@@ -117,6 +123,7 @@ def test_a_cluster_elsewhere(shieldwall: Shieldwall, trained: Path, tmp_path: Pa
     )
     with process(*head, cwd=tmp_path) as cluster:
         try:
+            wait_until(lambda: is_listening(port), cluster)
             address = f"ray://127.0.0.1:{port}"
             with process("-m", "shieldwall", "certify", trained, "--on", address, "--jobs", "2") as started:
                 done = finish(started)
