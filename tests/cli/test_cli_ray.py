@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -44,6 +45,11 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_for_the_end_of(pids: Iterable[int]) -> None:
@@ -100,7 +106,7 @@ def test_a_study_killed_on_the_way_goes_on_to_the_same(who: str, filled: Path, m
 
 def test_a_cluster_elsewhere(shieldwall: Shieldwall, trained: Path, tmp_path: Path) -> None:
     """Its address is that of a Ray client; it works in the folder that the command was given in."""
-    port = free_port()
+    port, token = free_port(), {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": 64 * "0"}
     head = (
         *(
             "-m",
@@ -115,10 +121,12 @@ def test_a_cluster_elsewhere(shieldwall: Shieldwall, trained: Path, tmp_path: Pa
         ),
         *("--include-dashboard", "false", "--ray-client-server-port", str(port), "--disable-usage-stats"),
     )
-    with process(*head, cwd=tmp_path) as cluster:
+    with process(*head, cwd=tmp_path, **token) as cluster:
         try:
+            wait_until(lambda: is_listening(port), cluster)
             address = f"ray://127.0.0.1:{port}"
-            with process("-m", "shieldwall", "certify", trained, "--on", address, "--jobs", "2") as started:
+            command = ("certify", trained, "--on", address, "--jobs", "2")
+            with process("-m", "shieldwall", *command, **token) as started:
                 done = finish(started)
         finally:
             all_of_it = below(cluster.pid)

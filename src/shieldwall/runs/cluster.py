@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
+from warnings import catch_warnings
 
 from shieldwall.errors import UserError, require
 from shieldwall.runs.workers import ONE_THREAD, POLL_SECONDS, InputQueue, Processes, Workers, answer
@@ -50,10 +51,11 @@ class RayWorkers(Workers[T]):
         if self._is_ours:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             try:
-                ray.init(
-                    None if on == RAY else on, logging_level="ERROR", log_to_driver=False,
-                    runtime_env={"env_vars": ONE_THREAD},
-                )  # fmt: skip
+                with catch_warnings(action="ignore"):  # the error says the same
+                    ray.init(
+                        None if on == RAY else on, logging_level="ERROR", log_to_driver=False,
+                        runtime_env={"env_vars": ONE_THREAD},
+                    )  # fmt: skip
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise UserError(f"cannot connect to Ray at {on}: {str(error).splitlines()[0]}") from error
         there = ray.cluster_resources()
