@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,15 @@ from typer.testing import CliRunner
 from shieldwall import cli
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_trusted_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests trust is not written into anyone's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("SHIELDWALL_TRUST_CODE", "")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def bare_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working directory, no data on the machine, an output of 80 columns without colours."""
@@ -20,7 +30,6 @@ def bare_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHIELDWALL_DATA", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SHIELDWALL_TRUST_CODE", "")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(cli.console, "_width", None)

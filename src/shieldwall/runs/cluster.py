@@ -28,6 +28,8 @@ def workers_of(
     """Workers of this machine (`local`) or of Ray; by default one for each GPU, or each core without one."""
     if on == LOCAL:
         default = (device != "cpu" and len(list(GPUS.glob("*")))) or len(os.sched_getaffinity(0))
+        if jobs is not None and jobs > (most := 4 * (os.cpu_count() or 1)):
+            raise UserError(f"--jobs must be at most {most} on this machine; given: {jobs}")
         return Processes(work, _at_most(places, default if jobs is None else jobs), places or ())
     if on != RAY and not on.startswith("ray://"):
         raise UserError(f"--on takes local, ray or ray://HOST:PORT; given: {on!r}")
