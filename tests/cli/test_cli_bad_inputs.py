@@ -19,7 +19,7 @@ from PIL import Image
         (["--index", "1.5"], "--index takes whole numbers"),
         (["--index", "0", "--vote", "wee"], "unknown vote 'wee'; did you mean 'we'?"),
         (["--index", "0", "--vote", "member-3"], "unknown vote 'member-3'; did you mean 'member-"),
-        (["--index", "0", "--n", "0"], "at least 1; given: 0"),
+        (["--index", "0", "--n", "0"], "given: 0"),
         (["--index", "0", "--alpha", "0"], "alpha"),
         (["nowhere.png"], "nowhere.png cannot be read: No such file or directory"),
         (["."], ". is not a regular file"),
