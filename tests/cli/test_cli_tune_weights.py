@@ -124,4 +124,6 @@ def test_mistakes(shieldwall: Shieldwall, held_out_run: Path, trained: Path, tmp
     refused(tune(*certified, "0.1", "--copies", "0"), "--copies must be at least 1; given: 0")
     assert not (held_out_run / "weights.yaml").exists()
     refused(shieldwall("tune-weights", trained), "--set holdout_every=10")
+    RunFolder(held_out_run).note_environment("train", {"data_sha256": 64 * "f"})
+    refused(tune(), "was trained on other images than those of digits that are found now")
     refused(shieldwall("train", "smoke", "--set", "holdout_every=1", "--out", tmp_path / "bad"), "at least 2")

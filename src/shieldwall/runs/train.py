@@ -90,7 +90,8 @@ def train_run(
             if run.checkpoint.is_file():
                 file = run.path / "environment.json"
                 environment.say_if_changed(console, "this training", file, "train", described)
-            run.note_environment("train", {**described, **({"code_sha256": code} if code else {})})
+            described |= {"data_sha256": dataset.train.digest(), **({"code_sha256": code} if code else {})}
+            run.note_environment("train", described)
             run.seal("start.yaml")
             with _curves(run, tensorboard) as write:
                 records = _logged(training, run, len(images), console, write, check_lock)

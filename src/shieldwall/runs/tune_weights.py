@@ -77,6 +77,11 @@ def tune_weights_run(
     )
     where = resolve_device(device)
     dataset = datasets.load(run.recipe.data, data_dir)
+    if run.environment().get("train", {}).get("data_sha256") not in (None, dataset.train.digest()):
+        raise UserError(
+            f"{run.path} was trained on other images than those of {run.recipe.data} that are found now; give "
+            "the folder that it was trained on with --data-dir"
+        )
     images = held_out_part(run.recipe, dataset)
     members = load_members(run, dataset, where)
     confidences = noisy_confidences(members, images, noise, copies=copies, seed=run.recipe.seed, device=where)
