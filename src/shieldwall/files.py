@@ -60,8 +60,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what a kill left of weights, which one process at a time writes."""
-    for part in folder.glob(f".*.safetensors*{PART}"):
+    """Remove what a kill left of files, in a folder that one process at a time writes."""
+    for part in folder.glob(f".*{PART}"):
         part.unlink(missing_ok=True)
 
 

@@ -30,6 +30,12 @@ STOPPED = "interrupted; run the same command to resume\n"
 
 
 @pytest.fixture(autouse=True)
+def trusted(bare_surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of the made models."""
+    monkeypatch.setenv("SHIELDWALL_TRUST_CODE", "all")
+
+
+@pytest.fixture(autouse=True)
 def ctrl_c_is_heard() -> Iterator[None]:
     """Whatever started the tests: a shell's background jobs ignore Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -33,6 +33,12 @@ pytestmark = pytest.mark.slow
 RADII = ["--radii", "0.25,0.5"]
 
 
+@pytest.fixture(autouse=True)
+def trusted(bare_surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of the made models."""
+    monkeypatch.setenv("SHIELDWALL_TRUST_CODE", "all")
+
+
 @pytest.fixture(scope="module")
 def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_gated(tmp_path_factory.mktemp("gated"))

@@ -31,7 +31,7 @@ rows:
 """
 BROKEN = """\
   broken: {recipe: smoke, model: 'nowhere:nothing'}
-  diverging: {recipe: smoke, schedule.lr: 1.0e+30}
+  diverging: {recipe: smoke, schedule.lr: 9.0e+29}
 """
 RUN = ("-m", "shieldwall", "study", "run", "mine.yaml", "--jobs", "2")
 
@@ -145,7 +145,10 @@ def test_another_protocol_has_certificates_of_its_own(finished: Path, shieldwall
     assert "50" in shieldwall("study", "report", "mine.yaml").out
 
 
-def test_a_failed_row_does_not_stop_the_others(mine: Path, filled: Path, shieldwall: Shieldwall) -> None:
+def test_a_failed_row_does_not_stop_the_others(
+    mine: Path, filled: Path, shieldwall: Shieldwall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHIELDWALL_TRUST_CODE", "nowhere:nothing")
     shutil.copytree(filled / "runs", "runs")
     mine.write_text(MINE + BROKEN)
     failed = shieldwall("study", "run", "mine.yaml")

@@ -31,6 +31,12 @@ def watched(service: Service) -> list[int]:
     return greys
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message is heard when it is made, whatever else is waiting."""
+    monkeypatch.setattr("shieldwall.serve.app.MESSAGE_SECONDS", 0.0)
+
+
 def run(test: Callable[[], Coroutine[object, object, None]]) -> None:
     anyio.run(test)
 

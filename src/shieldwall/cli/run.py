@@ -257,9 +257,11 @@ def certify_command(
     if (run is None) == (model is None):
         raise UserError("certify needs a run folder, or --model with --images and --sigma")
     if run is None:
+        from shieldwall.models.registry import trust
         from shieldwall.runs.adopt import adopt_run
 
         assert model is not None
+        trust(model)  # who types a name means it
         if images is None or sigma is None:
             raise UserError("--model needs --images FOLDER and --sigma, such as --sigma 0.25")
         named = model.rstrip("/").replace("/", ":").rpartition(":")[2]

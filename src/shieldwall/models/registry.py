@@ -77,6 +77,9 @@ def code_digest(names: str) -> str | None:
 
 
 def _code_file(name: str) -> Path | None:
+    loaded = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
+    if loaded is not None:
+        return Path(loaded) if Path(loaded).is_file() else None
     folders, origin, so_far = [str(Path.cwd()), *sys.path], None, ""
     for part in name.partition(":")[0].split("."):
         so_far = f"{so_far}.{part}" if so_far else part

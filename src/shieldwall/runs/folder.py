@@ -77,7 +77,7 @@ class RunFolder:
         Yields a function that raises an error if the lock is lost.
         """
         with exclusive_lock(self.path / LOCK, self.path) as check:
-            for folder in (self.path, self.path / "members"):
+            for folder in (self.path, *filter(Path.is_dir, self.path.iterdir())):
                 remove_parts(folder)
             yield check
 

@@ -79,8 +79,8 @@ def tune_weights_run(
     dataset = datasets.load(run.recipe.data, data_dir)
     if run.environment().get("train", {}).get("data_sha256") not in (None, dataset.train.digest()):
         raise UserError(
-            f"{run.path} was trained on other images than those of {run.recipe.data} that are found now; give "
-            "the folder that it was trained on with --data-dir"
+            f"{run.path} was trained on other images than those of {run.recipe.data} that are found now; "
+            "give the folder that it was trained on with --data-dir"
         )
     images = held_out_part(run.recipe, dataset)
     members = load_members(run, dataset, where)

@@ -15,7 +15,7 @@ from shieldwall.smoothing.sampler import Sampler
 
 LEAST_FORWARDS = 2_000_000
 """Forward passes of single images, over all members, below which defaults are taken without a trial."""
-LEAST_NOTED = 20_000
+LEAST_NOTED = 50_000
 """The same, below which what the work will cost is not said."""
 SIZES = (64, 128, 256, 512, 1_024)
 BATCH_SECONDS = 1.0

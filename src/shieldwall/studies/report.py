@@ -12,6 +12,7 @@ not in it.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -95,8 +96,9 @@ def paper_table(study: Study, label: str, rows: Sequence[Row]) -> Table | None:
     if differing := incomparable_settings([row for measured in ours.values() for row in measured]):
         notes.append(f"warning: our rows differ in {' and '.join(differing)}")
     notes.append("the paper's votes, of single models the first member; `shieldwall report` shows every vote")
-    if missing := dict.fromkeys(_title(row, printed, "") for row in printed if row not in ours):
-        notes.append(f"not measured: {'; '.join(missing)}")
+    if missing := Counter(row.label for row in printed if row not in ours):
+        each = (f"{label} ({count} rows)" if count > 1 else label for label, count in missing.items())
+        notes.append(f"not measured: {', '.join(each)}")
     titles = [line for title in titles for line in (title, "  paper", "  difference")]
     return Table(f"{label}, {TITLE}", titles, titles, columns, notes, False)
 
