@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 PART = ".part"
+_RUN_PART = re.compile(r"\.(.*\.(safetensors|yaml|jsonl?)|SHA256SUMS)(\.\w+)?\.part")
 
 
 @contextmanager
@@ -60,9 +61,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what a kill left of files, in a folder that one process at a time writes."""
+    """Remove what a kill left of a run's files, which one process at a time writes."""
     for part in folder.glob(f".*{PART}"):
-        part.unlink(missing_ok=True)
+        if _RUN_PART.fullmatch(part.name):
+            part.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, content: bytes) -> None:

@@ -71,7 +71,7 @@ def test_each_extra_of_the_table_is_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = project["optional-dependencies"]
     for extra, modules in EXTRAS.items():
-        names = [re.split(r"\[|>=", each)[0] for each in declared[extra]]
+        names = [re.split(r"\[|>=", each)[0].replace("-", "_") for each in declared[extra]]
         assert sorted(names) == sorted(modules)
     assert declared["all"] == [f"shieldwall[{','.join(EXTRAS)}]"]
     assert not {name for names in EXTRAS.values() for name in names} & {

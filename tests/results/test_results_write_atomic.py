@@ -101,8 +101,9 @@ def test_two_may_write_at_once(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_what_a_kill_left_of_weights_is_removed(tmp_path: Path):
+def test_what_a_kill_left_of_a_run_is_removed(tmp_path: Path):
     (tmp_path / ".member-1.safetensors.0123.part").write_bytes(b"x" * 50)
+    (tmp_path / ".settings.yaml.part").write_bytes(b"x")
     (tmp_path / ".page.html.0123.part").write_bytes(b"x" * 50)
     remove_parts(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".page.html.0123.part"]
