@@ -3,6 +3,7 @@
 import json
 import resource
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -194,5 +195,6 @@ def test_after_a_full_disk_the_points_are_completed(shieldwall: Shieldwall, run:
     command = ["train", "smoke", "--out", run, "--tensorboard"]
     with process("-m", "shieldwall", *command, before=limit) as started:
         assert finish(started).code == 2
+    time.sleep(1.1)  # files of events are in the order of the second in their names
     assert shieldwall(*command).code == 0
     assert_as_logged(run, 3)
