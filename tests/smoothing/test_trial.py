@@ -40,10 +40,11 @@ class Machine:
         classify = made.labeler
 
         class Timed:
-            dtype, memory_format = classify.dtype, classify.memory_format
+            device, dtype, memory_format = classify.device, classify.dtype, classify.memory_format
 
-            def __call__(_, noisy: torch.Tensor) -> None:  # noqa: N805
+            def __call__(_, noisy: torch.Tensor) -> tuple[torch.Tensor, int]:  # noqa: N805
                 self.now += self.cost(len(noisy), torch.get_num_threads(), compile)
+                return torch.zeros(1, len(noisy), dtype=torch.int64), 2
 
         made.labeler = Timed()  # type: ignore[assignment]
         return made
@@ -106,6 +107,28 @@ def test_the_mean_counts_after_the_first_batch() -> None:
     machine.cost = lambda *_: next(costs)
     assert trial.seconds_per_draw(sampler, 10, machine.clock) == pytest.approx(0.2 / 10)
     assert next(costs) == 5.0
+
+
+def test_the_batch_is_where_the_labels_are_counted() -> None:
+    devices = set()
+
+    class OnAGpu:
+        device, dtype = torch.device("meta"), torch.bfloat16
+
+        def memory_format(self, shape: object) -> torch.memory_format:
+            return torch.contiguous_format
+
+        def __call__(self, noisy: torch.Tensor) -> tuple[torch.Tensor, int]:
+            devices.add(noisy.device.type)
+            return torch.zeros(1, len(noisy), dtype=torch.int64), 2
+
+    machine = Machine(lambda *_: 0.0)
+    sampler = machine.build(batch_size=None, compile=False)
+    sampler.labeler = OnAGpu()  # type: ignore[assignment]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial, "MOST_BATCHES", 2)
+        trial.seconds_per_draw(sampler, 10, machine.clock)
+    assert devices == {"meta"}
 
 
 @pytest.mark.parametrize(

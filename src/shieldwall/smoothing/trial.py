@@ -99,12 +99,17 @@ def seconds_per_draw(sampler: Sampler, size: int, clock: Clock) -> float:
     Not the shortest time: on a shared machine threads wait for each other, now and then for very long.
     """
     labeler = sampler.labeler
-    batch = torch.randn(size, *sampler.shape, generator=torch.Generator().manual_seed(0)).to(labeler.dtype)
-    batch = batch.contiguous(memory_format=labeler.memory_format(sampler.shape))
-    labeler(batch)
+    batch = torch.randn(size, *sampler.shape, generator=torch.Generator().manual_seed(0))
+    batch = batch.to(labeler.device, labeler.dtype, memory_format=labeler.memory_format(sampler.shape))
+
+    def classify() -> None:
+        labels, _ = labeler(batch)
+        labels[0, 0].item()  # waits for a GPU
+
+    classify()
     began, seconds, batches = clock(), 0.0, 0
     while batches < 2 or (seconds < TRIAL_SECONDS and batches < MOST_BATCHES):
-        labeler(batch)
+        classify()
         batches += 1
         seconds = clock() - began
     return seconds / (batches * size)
