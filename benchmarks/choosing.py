@@ -41,8 +41,8 @@ n differ can be compared roughly only; the table says both.
 SIGMA = """
 Find your radius in the header, and take the run with the largest certified accuracy below it (in %, bold).
 A larger sigma costs accuracy at small radii and is needed for large ones: with 100,000 samples no radius
-above 3.8 sigma can be certified. N = 1 is the first member alone, and N = 3 is WE of three members, at
-three times the cost of training and of each sample.
+above 3.8 sigma can be certified (-). The weights of DRT are in brackets. N = 1 is the first member alone,
+and N = 3 is WE of three members, at three times the cost of training and of each sample.
 """
 SAMPLES = """
 The same runs with fewer of their samples, drawn at random; WE, certified accuracy in %, alpha = 0.001. More
@@ -100,6 +100,15 @@ def draws_for(log: Certificates, radius: float) -> float:
     return float(draws.mean())
 
 
+def largest_radius(log: Certificates, n: int | None = None) -> float:
+    """That of an image whose n samples all agree."""
+    return (
+        Ball.of(log.noise or "", None, None)
+        .radius((log.alpha or 0.0) ** (1 / (n or log.fixed_n or 1)))
+        .item()
+    )
+
+
 def best_rows(runs: Sequence[RunRecord]) -> str:
     logs = [(run, vote, run.certificates[vote]) for run in runs for vote in VOTES]
     radii = default_radii([log for _, _, log in logs])
@@ -107,8 +116,10 @@ def best_rows(runs: Sequence[RunRecord]) -> str:
     rows = []
     for (run, vote, log), accuracies in zip(logs, shares, strict=True):
         cells = [
-            f"**{share:.1f}**" if f"{share:.1f}" == f"{best:.1f}" else f"{share:.1f}"
-            for share, best in zip(accuracies, shares.max(0), strict=True)
+            "-" if radius > largest_radius(log) else f"**{text}**" if text == f"{best:.1f}" else text
+            for radius, text, best in zip(
+                radii, [f"{share:.1f}" for share in accuracies], shares.max(0), strict=True
+            )
         ]
         members = "1" if vote == "member-1" else str(run.recipe.members if run.recipe else "")
         rows.append([method(run), f"{log.sigma:g}", members, f"{len(log)}", f"{log.fixed_n:,}", *cells])
@@ -120,10 +131,12 @@ def fewer_samples(run: RunRecord) -> str:
     radii, rows = default_radii([log]), []
     for n in NUMBERS:
         found = certified(log, n)
-        most = Ball.of(log.noise or "", None, None).radius((log.alpha or 0.0) ** (1 / n)).item()
-        shares = [f"{100 * share:.1f}" for share in found.certified_accuracy(None, radii)]
-        acr = found.acr()
-        rows.append([f"{n:,}", f"{most:.2f}", *shares, f"{acr:.3f}"])
+        most = largest_radius(log, n)
+        accuracies = found.certified_accuracy(None, radii)
+        shares = [
+            "-" if r > most else f"{100 * share:.1f}" for r, share in zip(radii, accuracies, strict=True)
+        ]
+        rows.append([f"{n:,}", f"{most:.2f}", *shares, f"{found.acr():.3f}"])
     return table(["n", "largest radius", *(f"{radius:g}" for radius in radii), "ACR"], rows)
 
 
@@ -167,7 +180,11 @@ def one_radius(runs: Sequence[RunRecord]) -> str:
 
 
 def method(run: RunRecord) -> str:
-    return method_of(run.base, run.recipe.sigma if run.recipe else None)
+    """With the weights of DRT's two terms."""
+    name = method_of(run.base, run.recipe.sigma if run.recipe else None)
+    objective = dict(run.recipe.objective) if run.recipe else {}
+    weights = [f"{objective[key]:g}" for key in ("rho_gd", "rho_cm") if key in objective]
+    return f"{name} ({', '.join(weights)})" if weights else name
 
 
 def page(root: Path) -> str:

@@ -181,25 +181,24 @@ def test_a_page_says_how_each_run_was_made(tmp_path: Path, write: Write) -> None
     assert "| &nbsp; paper | 96.5 |" in page
 
 
-def test_the_results_page_is_what_the_packed_runs_give(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "runs", "page"),
+    [("mnist-short", "mnist", "results.md"), ("cifar10-small", "cifar10", "results-cifar10.md")],
+)
+def test_the_results_pages_are_what_the_packed_runs_give(
+    name: str, runs: str, page: str, tmp_path: Path
+) -> None:
     """shieldwall study report mnist-short --runs results/mnist --to docs/results.md"""
     from typer.testing import CliRunner
 
     from shieldwall import cli
 
-    page = tmp_path / "page.md"
     arguments = [
-        "study",
-        "report",
-        "mnist-short",
-        "--runs",
-        str(ROOT / "results" / "mnist"),
-        "--to",
-        str(page),
-    ]
+        "study", "report", name, "--runs", str(ROOT / "results" / runs), "--to", str(tmp_path / "page.md")
+    ]  # fmt: skip
     result = CliRunner().invoke(cli.app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
-    assert (ROOT / "docs" / "results.md").read_text() == page.read_text()
+    assert (ROOT / "docs" / page).read_text() == (tmp_path / "page.md").read_text()
 
 
 def test_the_files_of_the_repository_are_small() -> None:
