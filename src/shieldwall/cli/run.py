@@ -21,7 +21,7 @@ from shieldwall.cli.options import (
 )
 from shieldwall.cli.report import report_command
 from shieldwall.errors import UserError
-from shieldwall.runs.pretrained import resolve_run
+from shieldwall.runs.pretrained import resolve_run, resolve_sources
 
 CERTIFICATES, HELD_OUT = "certificates", "held-out"
 
@@ -47,7 +47,6 @@ def train_command(
     """
     from shieldwall import recipes
     from shieldwall.models.registry import trust
-    from shieldwall.runs.start import sources_of
     from shieldwall.runs.train import train_run
 
     resolved = recipes.override(recipes.get(recipe), assignments or [])
@@ -56,8 +55,8 @@ def train_command(
     if seed is not None:
         resolved = replace(resolved, seed=seed)
     if (init_from := ",".join(start) if start else resolved.init_from) is not None:
-        sources = [str(resolve_run(source, to_write=True)) for source in sources_of(init_from)]
-        resolved = replace(resolved, init_from=",".join(sources))
+        sources = resolve_sources(init_from, to_write=True)
+        resolved = replace(resolved, init_from=",".join(map(str, sources)))
     folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
         resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console

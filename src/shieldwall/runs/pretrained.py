@@ -73,6 +73,12 @@ def resolve_run(run: Path | str, *, to_write: bool = False) -> Path:
     return copy
 
 
+def resolve_sources(init_from: str, *, to_write: bool = False) -> list[Path]:
+    """What a recipe's `init_from` names, separated by commas: runs, pretrained names, or files of weights."""
+    sources = [init_from] if Path(init_from).exists() else init_from.split(",")
+    return [resolve_run(source.strip(), to_write=to_write) for source in sources]
+
+
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

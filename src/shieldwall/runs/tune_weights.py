@@ -1,5 +1,6 @@
 """members -> weights: tune the weighted vote on images that the members have not seen."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,15 +37,10 @@ class TunedWeights:
 
 
 def tune_weights_run(
-    path: Path | str,
-    method: str = "sween",
-    *,
-    objective: str = "accuracy",
-    radius: float | None = None,
-    copies: int | None = None,
-    data_dir: Path | None = None,
-    device: str | None = None,
-) -> tuple[TunedWeights, TunedWeights]:
+    path: Path | str, method: str = "sween",
+    *, objective: str = "accuracy", radius: float | None = None, copies: int | None = None,
+    data_dir: Path | None = None, device: str | None = None,
+) -> tuple[TunedWeights, TunedWeights]:  # fmt: skip
     """Tune weights into the run folder.  -> equal weights, and the tuned ones
 
     Certification then adds the vote `we-sween` or `we-grid`, or `we-grid-R` for certified accuracy at the
@@ -70,11 +66,9 @@ def tune_weights_run(
     if copies < 1:
         raise UserError(f"--copies must be at least 1; given: {copies}")
     noise = noise_of(run.recipe)
-    score = (
-        accuracy
-        if radius is None
-        else certified_accuracy(copies_needed(noise, radius, copies, run.recipe.certification))
-    )
+    score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = accuracy
+    if radius is not None:
+        score = certified_accuracy(copies_needed(noise, radius, copies, run.recipe.certification))
     where = resolve_device(device)
     dataset = datasets.load(run.recipe.data, data_dir)
     if run.environment().get("train", {}).get("data_sha256") not in (None, dataset.train.digest()):
@@ -86,11 +80,10 @@ def tune_weights_run(
     members = load_members(run, dataset, where)
     confidences = noisy_confidences(members, images, noise, copies=copies, seed=run.recipe.seed, device=where)
     labels = images.labels.cpu()
-    tuned = (
-        sween_weights(confidences, labels)
-        if method == "sween"
-        else grid_search_weights(confidences, labels, score=score)
-    )
+    if method == "sween":
+        tuned = sween_weights(confidences, labels)
+    else:
+        tuned = grid_search_weights(confidences, labels, score=score)
     name = method if radius is None else f"{method}-{radius:g}"
     with run.lock():
         run.save_weights(name, tuned.tolist())

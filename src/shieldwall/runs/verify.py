@@ -175,27 +175,21 @@ def check_counts(certificates: Mapping[str, Certificates], settings: Mapping[str
             table.selection_counts, table.counts, table.noise or "", table.alpha, norm=table.norm,
             bound="one-sided" if table.bound == NOT_BOUNDED else table.bound or "", size=settings.get("size"),
         )  # fmt: skip
-        _refuse_rows(file, table, again.labels != table.labels, "its label is not what its counts give")
+        checks = [("its label is not what its counts give", again.labels != table.labels)]
         for name in ("p_lower", "p_upper", "radii"):
-            ours, theirs = getattr(table, name), getattr(again, name)
-            wrong = ~np.isclose(ours, theirs, rtol=_ROUNDING, atol=1e-300)
-            _refuse_rows(file, table, wrong, f"its {name.removesuffix('ii')} is not what its counts give")
-        if table.counts.ndim == 3:
-            for k in range(table.counts.shape[1]):
-                member = certificates.get(member_vote(k + 1))
-                if member is not None and member.counts is not None:
-                    common = min(len(member), len(table))
-                    wrong = (member.counts[:common] != table.counts[:common, k]).any(-1)
-                    _refuse_rows(file, table, wrong, f"its counts are not those of {member_vote(k + 1)}")
-
-
-def _refuse_rows(
-    file: str, table: Certificates, wrong: "np.ndarray[Any, np.dtype[np.bool_]]", what: str
-) -> None:
-    if wrong.any():
-        row = int(wrong.argmax())
-        index = "" if table.indices is None else f" (input {table.indices[row]})"
-        raise UserError(f"{file}, line {row + 2}{index}: {what}")
+            is_close = np.isclose(getattr(table, name), getattr(again, name), rtol=_ROUNDING, atol=1e-300)
+            checks.append((f"its {name.removesuffix('ii')} is not what its counts give", ~is_close))
+        for k in range(table.counts.shape[1] if table.counts.ndim == 3 else 0):
+            member = certificates.get(member_vote(k + 1))
+            if member is not None and member.counts is not None:
+                common = min(len(member), len(table))
+                differ = (member.counts[:common] != table.counts[:common, k]).any(-1)
+                checks.append((f"its counts are not those of {member_vote(k + 1)}", differ))
+        for what, wrong in checks:
+            if wrong.any():
+                row = int(wrong.argmax())
+                index = "" if table.indices is None else f" (input {table.indices[row]})"
+                raise UserError(f"{file}, line {row + 2}{index}: {what}")
 
 
 def _check_members(run: Path, settings: Mapping[str, Any]) -> None:
@@ -208,15 +202,11 @@ def _check_members(run: Path, settings: Mapping[str, Any]) -> None:
 
 def _without_digest(run: Path, sums: Sums) -> list[str]:
     """The files of a run that have no digest, because a verb was stopped while it wrote them."""
-    files = [
-        *(run / name for name in (*RUN_FILES, "checkpoint.safetensors")),
-        *run.glob("*.shards/[!.]*-of-*"),
-    ]
-    files += run.glob("members/*.safetensors")
+    patterns = (*RUN_FILES, "checkpoint.safetensors", "*.shards/[!.]*-of-*", "members/*.safetensors")
+    files = [file for pattern in patterns for file in run.glob(pattern)]
     for settings in _settings_files(run):
         files += map(settings.with_name, certificate_names(settings.parent))
-    names = [file.relative_to(run).as_posix() for file in files if file.exists()]
-    return [name for name in names if name not in sums.by_name]
+    return [name for file in files if (name := file.relative_to(run).as_posix()) not in sums.by_name]
 
 
 class _OtherCountsError(UserError):
@@ -249,10 +239,9 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     from shieldwall.models.registry import code_digest
     from shieldwall.runs.environment import describe
 
-    settings, folder = record.settings, record.home
+    settings, folder, test = record.settings, record.home, trained.dataset.test
     certified = next(iter(record.certificates.values()))
     assert certified.indices is not None
-    test = trained.dataset.test
     if settings.get("data_sha256", test.digest()) != test.digest():
         raise UserError(f"{folder} was certified on other test images than the {trained.recipe.data} here")
     if settings.get("code_sha256") != code_digest(trained.recipe.model):
@@ -266,11 +255,11 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     correct_only = bool(settings.get("correct_only"))
     plan = replace(trained.plan(certification, settings["seed"]), correct_only=correct_only)
     votes = trained.votes(list(record.certificates))
-    made = record.environment.get("certify", {})
-    here = describe(trained.device)
-    alike = all(made.get(name) == here[name] for name in ("torch", "device", "platform"))
-    alike = alike and not (certification.radii or correct_only)  # rows of a batch depend on other inputs
-    different = 0
+    made, here = record.environment.get("certify", {}), describe(trained.device)
+    must_be_equal = all(made.get(name) == here[name] for name in ("torch", "device", "platform"))
+    if certification.radii or correct_only:  # rows of a batch depend on other inputs
+        must_be_equal = False
+    largest = 0
     with threads(settings.get("threads") if trained.device.type == "cpu" else None):
         sampler = trained.sampler(
             plan, votes, batch_size=settings.get("batch_size"), compile=bool(settings.get("compiled")),
@@ -278,31 +267,32 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         )  # fmt: skip
         for row in rows:
             index = int(certified.indices[row])
-            if certified.truth is not None and int(test.labels[index]) != certified.truth[row]:
+            label = int(test.labels[index])
+            if certified.truth is not None and label != certified.truth[row]:
                 raise _OtherCountsError(
-                    f"{folder}: the true class of input {index} is {int(test.labels[index])}"
+                    f"{folder}: input {index} has the true class {certified.truth[row]} in its file, and "
+                    f"{label} in {trained.recipe.data}"
                 )
             (counts,) = sampler.counts([(index, trained.image(plan.noise, index))], row)
             for vote, again in plan.certificates(counts, votes).items():
                 stored = record.certificates[vote]
                 assert stored.counts is not None
                 assert again.counts is not None
-                ours, theirs = stored.counts[row], again.counts[0]
-                if (ours == theirs).all():
-                    continue
-                different = max(different, int(np.abs(ours - theirs).max()))
-                if alike or _p_value(ours, theirs) < _CHANCE:
+                before, now = stored.counts[row], again.counts[0]
+                difference = int(np.abs(before - now).max())
+                if difference and (must_be_equal or _p_value(before, now) < _CHANCE):
                     raise _OtherCountsError(
-                        f"{folder}: {vote}.tsv, input {index}: drawn again, they are {theirs.tolist()}, "
-                        f"not {ours.tolist()}"
+                        f"{folder}: {vote}.tsv, input {index}: its counts are {before.tolist()}; "
+                        f"drawn again, they are {now.tolist()}"
                     )
-    said = "equal counts"
-    if different:
-        said = (
-            f"they differ by at most {different} of {certification.n}, by another rounding or other noise "
+                largest = max(largest, difference)
+    counts_are = "equal counts"
+    if largest:
+        counts_are = (
+            f"counts differ by at most {largest} of {certification.n}, as rounding or noise differs here "
             f"(made with torch {made.get('torch')} on {made.get('device')})"
         )
-    return f"{len(rows)} inputs drawn again: {said}"
+    return f"{len(rows)} inputs drawn again: {counts_are}"
 
 
 def _p_value(ours: Ints, theirs: Ints) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 from shieldwall.files import write_output
-from shieldwall.runs.cluster import GPUS, LOCAL, RAY, workers_of
+from shieldwall.runs.workers import GPUS, LOCAL, RAY, workers_of
 from shieldwall.studies.steps import Places, Step, cost, task, to_do
 from shieldwall.texts import json_value, read_file
 

@@ -20,12 +20,12 @@ from shieldwall.models.registry import build_members, check_trusted
 from shieldwall.recipes import Certification, Recipe, from_mapping
 from shieldwall.results.archive import pack
 from shieldwall.runs.certify import certify_run
-from shieldwall.runs.cluster import LOCAL
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.pretrained import resolve_run
+from shieldwall.runs.pretrained import resolve_sources
 from shieldwall.runs.train import train_run
 from shieldwall.runs.trained import noise_of
 from shieldwall.runs.tune_weights import tune_weights_run
+from shieldwall.runs.workers import LOCAL
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.training.loop import train
@@ -49,7 +49,8 @@ def perform(task: Mapping[str, Any], worker: int, places: object = None) -> Any:
         if (folder / "recipe.yaml").is_file():  # made by hand perhaps, and certified in another way
             recipe = RunFolder(folder).recipe
         elif (start := task["start"] or recipe.init_from) is not None:
-            recipe = replace(recipe, init_from=str(resolve_run(start, to_write=True)))
+            sources = resolve_sources(start, to_write=True)
+            recipe = replace(recipe, init_from=",".join(map(str, sources)))
         train_run(recipe, folder, **where)
     elif task["kind"] == "tune":
         for method in sorted(set(task["tune"]) - set(RunFolder(folder).tuned_weights())):
