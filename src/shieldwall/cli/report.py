@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shieldwall.report.page.gallery import Thumbnails
+    from shieldwall.results.rows import Row
 
 theory_app = typer.Typer(help="What the paper's theory says about a trained run.", no_args_is_help=True)
 
@@ -51,7 +52,6 @@ def report_command(
 
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
-    from shieldwall.files import write_output
     from shieldwall.report.comparison import Comparison
     from shieldwall.report.formats import check_table_path
     from shieldwall.report.plots import check_figure_path
@@ -88,11 +88,16 @@ def report_command(
     if plot:
         say(f"plot: {', '.join(map(str, plot))}")
     if html is not None:
-        from shieldwall.report.page.build import report_page
-
-        rows = rows_of(records, chosen_votes, average_seeds=False)
-        write_output(html, report_page(rows, chosen_radii, thumbnails(data_dir)).encode())
+        write_page(html, rows_of(records, chosen_votes, average_seeds=False), chosen_radii, data_dir)
         say(f"page: {html}")
+
+
+def write_page(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
+    """Write the interactive page of these rows."""
+    from shieldwall.files import write_output
+    from shieldwall.report.page.build import report_page
+
+    write_output(path, report_page(rows, radii, thumbnails(data_dir)).encode())
 
 
 def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":

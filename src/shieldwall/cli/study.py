@@ -8,7 +8,7 @@ from rich.table import Table
 from typer import Option
 
 from shieldwall.cli.options import DataDir, Device, On, TrustCode, console, numbers, say
-from shieldwall.cli.report import thumbnails
+from shieldwall.cli.report import write_page
 from shieldwall.errors import require
 
 if TYPE_CHECKING:
@@ -142,10 +142,7 @@ def report_command(
             write_output(path, "\n".join(to_latex(table, path.stem) for table in tables).encode())
         elif path.suffix == ".html":
             require("report", f"--to {path}")
-            from shieldwall.report.page.build import report_page
-
-            of_runs = rows_of(records, average_seeds=False)
-            write_output(path, report_page(of_runs, None, thumbnails(data_dir)).encode())
+            write_page(path, rows_of(records, average_seeds=False), None, data_dir)
         else:
             check_figure_path(path)
             require("report", f"--to {path}")

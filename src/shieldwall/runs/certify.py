@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -69,9 +69,8 @@ def certify_run(
     if batch_size is not None and batch_size < 1:
         raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise UserError(
-            "certify cannot run under torchrun; use --jobs N on one machine or --shard K/N on several"
-        )
+        advice = "use --jobs N on one machine or --shard K/N on several"
+        raise UserError(f"certify cannot run under torchrun; {advice}")
     by_several = on != LOCAL or jobs != 1
     if by_several and shard is not None:
         raise UserError(f"--jobs and --on cannot be used with --shard; given: {shard}")
@@ -235,7 +234,8 @@ def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -
         return
     certificates = Path(task["path"]) / task["to"]
     parts = shards.shards_folder(certificates)
-    lock = FileLock(parts / ".settings.lock")
+    with disk_errors(certificates):
+        parts.mkdir(exist_ok=True)
 
     def given() -> Iterator[int]:
         lock.release()  # once the settings are written
@@ -243,16 +243,9 @@ def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -
             yield first
         yield from places
 
-    def are_decided() -> bool:
-        return bool(_stored_settings(certificates, *shards.folders(certificates)))
-
-    with ExitStack() as stack:
-        if not are_decided():
-            with disk_errors(certificates):
-                parts.mkdir(exist_ok=True)
-            stack.enter_context(lock)
-            if are_decided():
-                lock.release()
+    with FileLock(parts / ".settings.lock") as lock:
+        if _stored_settings(certificates, *shards.folders(certificates)):
+            lock.release()
         certify_run(**{**task, "device": device_of(number, task["device"])}, places=given())
 
 

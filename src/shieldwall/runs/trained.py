@@ -91,23 +91,18 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
     for a single member. The module takes images in [0, 1], (B, ...), and returns scores (B, K). Its members
     were trained on images with noise, its `trained_noise`: to certify it with other noise gives a warning.
     """
-    folder = _folder(what)
+    if not isinstance(what, (str, Path)):
+        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {describe(what)}")
+    is_path = isinstance(what, Path) or "/" in what
+    if is_path and not Path(what).exists():
+        raise UserError(f"{what} is not a run folder: it does not exist")
+    folder = RunFolder(what if Path(what).exists() else packaged_run(str(what)))
     members = load_members(folder, datasets.dataset_spec(folder.recipe.data), torch.device("cpu"))
     members = [member.to(folder.weights_dtype()) for member in members]
     module = classifier_of(vote, members).eval()
     for part in (module, *members):
         setattr(part, TRAINED_NOISE, noise_of(folder.recipe))
     return module
-
-
-def _folder(what: str | Path) -> RunFolder:
-    if not isinstance(what, (str, Path)):
-        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {describe(what)}")
-    if Path(what).exists():
-        return RunFolder(what)
-    if isinstance(what, Path) or "/" in what:
-        raise UserError(f"{what} is not a run folder: it does not exist")
-    return RunFolder(packaged_run(what))
 
 
 def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:

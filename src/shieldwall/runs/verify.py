@@ -96,9 +96,13 @@ def _verify(path: Path) -> Verification:
             raise UserError(f"{path / 'recipe.yaml'} is missing")
         texts = {file.name: file.read_text(errors="replace") for file in path.glob("environment.json")}
         _check_sums(sums, RunRecord("", path, {}, texts).environment)
-        for settings in (*path.glob("*/settings.yaml"), *path.glob("*.shards/*/settings.yaml")):
-            _check_members(path, read_settings(settings))
-        for settings in path.glob("*.shards/*/settings.yaml"):
+        files = sorted(path.glob("members/member-*.safetensors"), key=lambda file: (len(file.name), file))
+        digest = sha256(b"".join(file.read_bytes() for file in files))
+        of_shards = list(path.glob("*.shards/*/settings.yaml"))
+        for settings in (*path.glob("*/settings.yaml"), *of_shards):
+            if files and read_settings(settings).get("members_sha256", digest) != digest:
+                raise UserError(f"{path / 'members'}: these are not the members that were certified")
+        for settings in of_shards:
             check_counts_in(settings.parent)
         if (path / "checkpoint.safetensors").is_file():
             check_seal(path / "checkpoint.safetensors")
@@ -190,14 +194,6 @@ def check_counts(certificates: Mapping[str, Certificates], settings: Mapping[str
                 row = int(wrong.argmax())
                 index = "" if table.indices is None else f" (input {table.indices[row]})"
                 raise UserError(f"{file}, line {row + 2}{index}: {what}")
-
-
-def _check_members(run: Path, settings: Mapping[str, Any]) -> None:
-    """The certificates are of the members that the run holds, if it holds any."""
-    files = sorted(run.glob("members/member-*.safetensors"), key=lambda file: (len(file.name), file))
-    digest = sha256(b"".join(file.read_bytes() for file in files))
-    if files and settings.get("members_sha256", digest) != digest:
-        raise UserError(f"{run / 'members'}: these are not the members that were certified")
 
 
 def _without_digest(run: Path, sums: Sums) -> list[str]:

@@ -78,10 +78,6 @@ class Workers(ABC):
     def names(self) -> list[Any]:
         return [name for name, _ in self.busy.values()]
 
-    @property
-    def idle(self) -> bool:
-        return len(self.busy) < self.most
-
     def give(self, name: Any, task: Mapping[str, Any]) -> None:
         self.busy[self._send(task)] = name, time.monotonic()
 

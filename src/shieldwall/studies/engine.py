@@ -10,6 +10,7 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rich.console import Console
 
@@ -21,7 +22,7 @@ from shieldwall.texts import json_value, read_file
 _WORK = "shieldwall.studies.work:perform"
 _SECONDS_BETWEEN_LINES = 60.0
 _SAMPLES_TO_SHARE = 1_000_000
-"""A certification of more is worth actors of its own, which take seconds to start."""
+"""A certification of more is worth workers of its own, which take seconds to start."""
 
 
 @dataclass
@@ -49,6 +50,7 @@ def run_steps(
     A failed step is noted, and what needs it is left. After `minutes`, or on Ctrl-C, all processes end at
     once: nothing is lost but the epoch or the input in progress.
     """
+    say = partial(console.print, soft_wrap=True)
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
     outcome = Outcome(to_do(steps, places))
     left, total, last_line, has_waited = outcome.left, len(outcome.left), time.monotonic(), False
@@ -56,20 +58,19 @@ def run_steps(
         return outcome
     with workers_of(on, _WORK, jobs, device) as workers:
         while time.monotonic() < end:
-            names = {step.name for step in left}
-            busy = {step.run.key for step in workers.names}
+            names, busy = {step.name for step in left}, {step.run.key for step in workers.names}
             ready = [step for step in left if step.name not in outcome.failed and step.run.key not in busy]
             ready = [step for step in ready if not any(need.name in names for need in step.needs)]
             if not ready and not busy:
                 break
-            for step in ready if workers.idle else ():
-                if step.run.key in busy or not workers.idle:
+            for step in ready:
+                if step.run.key in busy or len(workers.busy) == workers.most:
                     continue
                 if places.is_done(step):  # by another process
                     left.remove(step)
                 elif places.is_locked(step.run):
                     if not has_waited:
-                        console.print(f"waiting for another process that works on {step.run}", soft_wrap=True)
+                        say(f"waiting for another process that works on {step.run}")
                     has_waited = True
                 else:
                     places.note_failure(step, None)
@@ -84,16 +85,15 @@ def run_steps(
                     continue
                 if error is None and places.is_done(step):
                     left.remove(step)
-                    done = f"{total - len(left)} of {total} steps"
-                    console.print(f"{step}: done in {seconds:.1f} s ({done})", soft_wrap=True)
+                    say(f"{step}: done in {seconds:.1f} s ({total - len(left)} of {total} steps)")
                     continue
                 outcome.failed[step.name] = error or "it ended without its result"
                 places.note_failure(step, outcome.failed[step.name])
-                console.print(f"{step}: failed: {outcome.failed[step.name]}", soft_wrap=True)
+                say(f"{step}: failed: {outcome.failed[step.name]}")
             if time.monotonic() - last_line > _SECONDS_BETWEEN_LINES:
                 last_line = time.monotonic()
                 for step in workers.names:
-                    console.print(f"{step}: {places.state(step)}", soft_wrap=True)
+                    say(f"{step}: {places.state(step)}")
     return outcome
 
 
@@ -109,8 +109,8 @@ def unit_seconds(
     if console is None:
         machine = machine if machine in known else next(iter(known), "")
         return known.get(machine, {}), machine
+    done = known.setdefault(machine, {})
     units = [(*cost(step, places), step) for step in steps]
-    done = known.get(machine, {})
     missing = {kind: step for kind, count, step in units if count and kind not in done}
     if missing:
         console.print(f"timing {len(missing)} kinds of steps on this machine", soft_wrap=True)
@@ -120,9 +120,10 @@ def unit_seconds(
             workers.give(step, {**task(step, places), "kind": kind_of_work, "device": device})
             while not (answers := list(workers.answers())):
                 pass
-            if answers[0][1]["error"] is not None:
-                console.print(f"no cost for {kind}: {answers[0][1]['error']}", soft_wrap=True)
+            ((_, answer, _),) = answers
+            if answer["error"] is not None:
+                console.print(f"no cost for {kind}: {answer['error']}", soft_wrap=True)
                 continue
-            known.setdefault(machine, {})[kind] = float(answers[0][1]["value"])
+            done[kind] = float(answer["value"])
             write_output(file, (json.dumps(known, indent=2) + "\n").encode())
-    return known.get(machine, {}), machine
+    return done, machine
