@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from shieldwall.report.page.gallery import Thumbnails
     from shieldwall.results.rows import Row
 
+_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
+"""Variables that are set where there is a screen."""
 theory_app = typer.Typer(help="What the paper's theory says about a trained run.", no_args_is_help=True)
 
 
@@ -215,15 +217,11 @@ def serve_command(
         if is_open_to_others(sock):
             say("warning: anyone who can reach this machine can use the page")
         say(f"serving {len(service.runs)} run{'s' * (len(runs) > 1)} at {address}  (Ctrl-C ends it)")
-        if open_page and _has_screen():
+        if open_page and (sys.platform in ("darwin", "win32") or any(map(os.environ.get, _SCREENS))):
             threading.Timer(0.5, webbrowser.open, [address]).start()
         with suppress(KeyboardInterrupt):
             server_for(service, host).run(sockets=[sock])
         say("stopped")
-
-
-def _has_screen() -> bool:
-    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 @theory_app.callback()

@@ -90,7 +90,7 @@ def certify_run(
     part = None if shard is None else Shard.parse(shard)
     certificates = run.path / to
     folder = certificates if part is None else part.folder(certificates)
-    stored = _stored_settings(folder) or _stored_settings(certificates, *shards.folders(certificates))
+    stored = _stored_settings(folder, certificates, *shards.folders(certificates))
     weights = run.weights_digest() if run.is_trained() else ""
     trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
     run.check_weights(weights, "run the same command again")

@@ -61,18 +61,14 @@ def starting_members(recipe: Recipe) -> list[Start]:
         )
     own = models_of(recipe.model, recipe.members)
     models = [start.model or model for start, model in zip(starts, own, strict=True)]
+    advice = ",".join(dict.fromkeys(models) if len(set(models)) == 1 else models)
     for start, ours, theirs in zip(starts, own, models, strict=True):
         if theirs != ours:
-            advice = dict.fromkeys(models) if len(set(models)) == 1 else models
-            raise UserError(
-                f"cannot start from {start.path}: its model is {theirs!r}, the recipe's {ours!r}; "
-                f"--set model={','.join(advice)}"
-            )
-        if start.run and start.run.recipe.data != recipe.data:
-            raise UserError(
-                f"cannot start from {start.run.path}: its data is {start.run.recipe.data!r}, "
-                f"the recipe's {recipe.data!r}"
-            )
+            what = f"{start.path}: its model is {theirs!r}, the recipe's {ours!r}; --set model={advice}"
+            raise UserError(f"cannot start from {what}")
+        if start.run and (data := start.run.recipe.data) != recipe.data:
+            what = f"{start.run.path}: its data is {data!r}, the recipe's {recipe.data!r}"
+            raise UserError(f"cannot start from {what}")
     return starts
 
 

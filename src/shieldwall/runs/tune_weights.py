@@ -8,15 +8,13 @@ import numpy as np
 import torch
 
 from shieldwall.binomial import clopper_pearson_lower
-from shieldwall.data import datasets
-from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import accuracy, certified_accuracy, grid_search_weights, sween_weights
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.trained import held_out_part, load_members, noise_of
+from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.smoothing.confidences import noisy_confidences
 
 METHODS = ("sween", "grid")
@@ -69,16 +67,16 @@ def tune_weights_run(
     score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = accuracy
     if radius is not None:
         score = certified_accuracy(copies_needed(noise, radius, copies, run.recipe.certification))
-    where = resolve_device(device)
-    dataset = datasets.load(run.recipe.data, data_dir)
-    if run.environment().get("train", {}).get("data_sha256") not in (None, dataset.train.digest()):
+    trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=True)
+    train, images = trained.dataset.train, trained.dataset.test
+    if run.environment().get("train", {}).get("data_sha256") not in (None, train.digest()):
         raise UserError(
             f"{run.path} was trained on other images than those of {run.recipe.data} that are found now; "
             "give the folder that it was trained on with --data-dir"
         )
-    images = held_out_part(run.recipe, dataset)
-    members = load_members(run, dataset, where)
-    confidences = noisy_confidences(members, images, noise, copies=copies, seed=run.recipe.seed, device=where)
+    confidences = noisy_confidences(
+        trained.members, images, noise, copies=copies, seed=run.recipe.seed, device=trained.device
+    )
     labels = images.labels.cpu()
     if method == "sween":
         tuned = sween_weights(confidences, labels)

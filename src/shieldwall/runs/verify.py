@@ -106,7 +106,7 @@ def _verify(path: Path) -> Verification:
             check_counts_in(settings.parent)
         if (path / "checkpoint.safetensors").is_file():
             check_seal(path / "checkpoint.safetensors")
-        records = [record for settings in _settings_files(path) for record in _records_in(settings.parent)]
+        records = [each for file in _settings_files(path) for each in read_runs(_tables_in(file.parent))]
         open_files = _without_digest(path, sums)
     else:
         records, open_files = read_runs([path]), []
@@ -118,15 +118,17 @@ def _verify(path: Path) -> Verification:
             check_counts(record.certificates, record.settings, str(record.home))
         elif record.is_run:
             raise UserError(f"{record.home} has certificates without counts; certify again")
+    status, detail = VERIFIED, "; ".join(_description(record, path) for record in records)
+    detail = detail or "not certified yet"
     if any(table.counts is None for table in tables):
         return Verification(str(path), UNVERIFIED, "it has no counts to check")
-    shown = "; ".join(_shown(record, path) for record in records) or "not certified yet"
     if not sums.by_name:
-        return Verification(str(path), UNVERIFIED, f"{shown}; made without {SUMS}", sum(map(len, tables)))
-    shown = f"{shown}; {len(sums.by_name)} digest{'s' * (len(sums.by_name) > 1)}"
-    if open_files:
-        shown = f"{shown}, none yet of {', '.join(open_files)}"
-    return Verification(str(path), INTERRUPTED if open_files else VERIFIED, shown, sum(map(len, tables)))
+        status, detail = UNVERIFIED, f"{detail}; made without {SUMS}"
+    else:
+        detail = f"{detail}; {len(sums.by_name)} digest{'s' * (len(sums.by_name) > 1)}"
+        if open_files:
+            status, detail = INTERRUPTED, f"{detail}, none yet of {', '.join(open_files)}"
+    return Verification(str(path), status, detail, sum(map(len, tables)))
 
 
 def _settings_files(run: Path) -> list[Path]:
@@ -134,20 +136,20 @@ def _settings_files(run: Path) -> list[Path]:
     return sorted(run.glob("*/settings.yaml"), key=lambda file: (file.parent.name != FOLDER, file))
 
 
-def _records_in(folder: Path) -> list[RunRecord]:
-    """The certificates in a folder of a run, without files that have none yet."""
-    return read_runs([file for file in sorted(folder.glob("*.tsv")) if file.read_bytes().count(b"\n") > 1])
+def _tables_in(folder: Path) -> list[Path]:
+    """The files of certificates in a folder, without those that have none yet."""
+    return [file for file in sorted(folder.glob("*.tsv")) if file.read_bytes().count(b"\n") > 1]
 
 
 def _check_sums(sums: Sums, environment: Mapping[str, Mapping[str, Any]]) -> None:
     """The digests are there, and the digest of them, if a verb says that it wrote them."""
-    said = {facts.get("digests") for facts in environment.values()}
-    if (not sums.by_name and said & {SUMS, SEALED}) or (not sums.is_sealed and SEALED in said):
+    written = {facts.get("digests") for facts in environment.values()}
+    if (not sums.by_name and written & {SUMS, SEALED}) or (not sums.is_sealed and SEALED in written):
         what = "the first line of its" if sums.by_name else "its"
         raise UserError(f"{sums.home} has lost {what} {SUMS}, without which no change shows")
 
 
-def _shown(record: RunRecord, run: Path) -> str:
+def _description(record: RunRecord, run: Path) -> str:
     done, wanted = max(map(len, record.certificates.values())), record.settings.get(WANTED)
     inputs = f"{done} of {wanted}" if isinstance(wanted, int) and wanted > done else f"{done}"
     votes = len(record.certificates)
@@ -157,8 +159,7 @@ def _shown(record: RunRecord, run: Path) -> str:
 
 def check_counts_in(folder: Path) -> None:
     """Check the certificates in a folder that has no digests: an interrupted verb left it."""
-    files = [file for file in sorted(folder.glob("*.tsv")) if file.read_bytes().count(b"\n") > 1]
-    parsed = {file.stem: parse(file.read_bytes(), str(file)) for file in files}
+    parsed = {file.stem: parse(file.read_bytes(), str(file)) for file in _tables_in(folder)}
     if parsed:
         settings = read_settings(folder / "settings.yaml")
         certificates = {vote: table for vote, (table, _) in parsed.items()}
@@ -223,7 +224,7 @@ def redraw_run(
 
     run, notes = RunFolder(path), []
     for folder in (settings.parent for settings in _settings_files(path)):
-        for record in _records_in(folder):
+        for record in read_runs(_tables_in(folder)):
             held_out = record.settings.get(SPLIT) == HELD_OUT
             trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
             notes.append(f"{folder.name}: {_redraw(trained, record, number)}")

@@ -73,6 +73,7 @@ class Workers(ABC):
         self.most = jobs if places is None else min(jobs, max(1, len(places)))
         self.busy: dict[Any, tuple[Any, float]] = {}
         """The names of the tasks that are not answered, and since when."""
+        self._queue: Any = InputQueue(places or (), self.most)
 
     @property
     def names(self) -> list[Any]:
@@ -94,9 +95,9 @@ class Workers(ABC):
     @abstractmethod
     def _ended(self) -> Iterator[tuple[Any, Answer]]: ...
 
-    @abstractmethod
     def ask(self, question: str) -> Any:
         """Call a method of the queue of inputs that all share: `taken`, or `stop`."""
+        return getattr(self._queue, question)()
 
     @abstractmethod
     def close(self) -> None:
@@ -114,7 +115,6 @@ class Processes(Workers):
 
     def __init__(self, work: str, jobs: int, places: Sequence[int] | None) -> None:
         super().__init__(work, jobs, places)
-        self._queue = InputQueue(places or (), self.most)
         self._workers: dict[int, tuple[subprocess.Popen[bytes], Connection]] = {}
 
     def _send(self, task: Mapping[str, Any]) -> int:
@@ -140,9 +140,6 @@ class Processes(Workers):
                     (process := self._workers.pop(number)[0]).communicate()
                     said = _failure(f"its process ended with code {process.returncode}")
                 yield number, said
-
-    def ask(self, question: str) -> Any:
-        return getattr(self._queue, question)()
 
     def close(self) -> None:
         for process, _ in self._workers.values():
@@ -225,7 +222,7 @@ class RayWorkers(Workers):
         self._needs = {"num_cpus": 1, "num_gpus": min(1, gpus / jobs)}
         self._numbers: dict[Any, int] = {}
         """Of the tasks that share inputs, by their order."""
-        self._queue: Any = None
+        self._queue = None
         if places is not None:  # what a worker that ends had taken is lost: another would not make it again
             self._needs["max_retries"] = 0
             self._queue = ray.remote(num_cpus=0)(InputQueue).remote(places, self.most)

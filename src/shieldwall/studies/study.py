@@ -31,7 +31,6 @@ from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.recipes.fields import build, coerce
 from shieldwall.recipes.recipe import read_mapping
 from shieldwall.results import paper
-from shieldwall.results.rows import method_of
 from shieldwall.runs.pretrained import resolve_sources
 from shieldwall.texts import read_yaml
 
@@ -73,7 +72,7 @@ class Run:
         return f"{self.recipe.name}-{self.key}"
 
     def __str__(self) -> str:
-        values = [f"{key} {spoken(self.values[key])}" for key in (*_CARRIED, "rho") if key in self.values]
+        values = (f"{key} {spoken(self.values[key])}" for key in (*_CARRIED, "rho") if key in self.values)
         return ", ".join([self.row, *values])
 
 
@@ -245,12 +244,8 @@ def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str 
 def key_of(chain: Iterable[Recipe]) -> str:
     """A name for what trains the members: equal for equal recipes, names and certification aside."""
     left_out = ("name", "summary", "certification", "init_from")
-    content = [
-        {key: value for key, value in vars(each).items() if key not in left_out}
-        | {"schedule": vars(each.schedule)}
-        for each in chain
-    ]
-    with_floats = json.loads(json.dumps(content), parse_int=float)
+    content = [{key: value for key, value in vars(each).items() if key not in left_out} for each in chain]
+    with_floats = json.loads(json.dumps(content, default=vars), parse_int=float)
     return hashlib.sha256(json.dumps(with_floats, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -283,7 +278,7 @@ def scaled(recipe: Recipe, scale: float) -> Recipe:
     schedule, which = recipe.schedule, recipe.certification
     return replace(
         recipe,
-        name=f"{method_of(recipe.name, recipe.sigma)}-scale-{scale:g}-{recipe.sigma}",
+        name=f"{recipe.name.removesuffix(f'-{recipe.sigma}')}-scale-{scale:g}-{recipe.sigma}",
         schedule=replace(
             schedule, epochs=share(schedule.epochs), decay_every=share(schedule.decay_every),
             warmup=share(schedule.warmup, 0),
