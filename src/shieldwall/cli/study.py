@@ -92,15 +92,17 @@ def run_command(
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
     say(study.title)
-    outcome = run_steps(steps_of(study), places, console, on=on, jobs=jobs, minutes=minutes, device=device)
-    if not outcome.left:
-        say(f"next: shieldwall study report {study.command}")
-    elif not outcome.failed:
-        say(f"{len(outcome.left)} steps are left; run the same command to resume")
-    else:
-        blocked = len(outcome.left) - len(outcome.failed)
-        say(f"failed steps: {len(outcome.failed)}; steps that need them, or are left: {blocked}")
+    left, failed = run_steps(
+        steps_of(study), places, console, on=on, jobs=jobs, minutes=minutes, device=device
+    )
+    if failed:
+        others = len(left) - len(failed)
+        say(f"failed steps: {len(failed)}; steps that need them, or are left: {others}")
         raise typer.Exit(1)
+    if left:
+        say(f"{len(left)} steps are left; run the same command to resume")
+    else:
+        say(f"next: shieldwall study report {study.command}")
 
 
 @study_app.command("report")

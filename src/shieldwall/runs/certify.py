@@ -159,7 +159,8 @@ def certify_run(
                     going_on = takewhile(lambda _: not should_stop(), mine_now)
                     with closing(_counts(sampler, trained, wanted, going_on)) as counts:
                         _write(counts, writer, plan, chosen, test.labels, len(mine), console, check_lock)
-                    run.check_weights(weights, f"put back what {folder} was made with, or delete {folder}")
+                    advice = f"put those back that {folder} was made with, or delete {folder}"
+                    run.check_weights(weights, advice)
             if part is None:
                 run.seal(*RUN_FILES, "members", to)
     return run
@@ -234,8 +235,7 @@ def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -
         return
     certificates = Path(task["path"]) / task["to"]
     parts = shards.shards_folder(certificates)
-    with disk_errors(certificates):
-        parts.mkdir(exist_ok=True)
+    lock = FileLock(parts / ".settings.lock")
 
     def given() -> Iterator[int]:
         lock.release()  # once the settings are written
@@ -243,10 +243,19 @@ def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -
             yield first
         yield from places
 
-    with FileLock(parts / ".settings.lock") as lock:
-        if _stored_settings(certificates, *shards.folders(certificates)):
+    def are_decided() -> bool:
+        return bool(_stored_settings(certificates, *shards.folders(certificates)))
+
+    if not are_decided():
+        with disk_errors(certificates):
+            parts.mkdir(exist_ok=True)
+        lock.acquire()
+        if are_decided():
             lock.release()
+    try:
         certify_run(**{**task, "device": device_of(number, task["device"])}, places=given())
+    finally:
+        lock.release()
 
 
 def _certify_by_workers(

@@ -9,7 +9,6 @@ import os
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from rich.console import Console
@@ -25,15 +24,6 @@ _SAMPLES_TO_SHARE = 1_000_000
 """A certification of more is worth workers of its own, which take seconds to start."""
 
 
-@dataclass
-class Outcome:
-    """What is left of the steps, and why."""
-
-    left: list[Step]
-    failed: dict[str, str] = field(default_factory=dict)
-    """Step -> error."""
-
-
 def machine_name(device: str | None) -> str:
     """The GPU, or what the cores are."""
     for file in sorted(GPUS.glob("*/information")) if device != "cpu" else ():
@@ -44,22 +34,22 @@ def machine_name(device: str | None) -> str:
 def run_steps(
     steps: Sequence[Step], places: Places, console: Console,
     *, on: str = LOCAL, jobs: int | None = None, minutes: float | None = None, device: str | None = None,
-) -> Outcome:  # fmt: skip
-    """Do all steps that are not done, each after those that it needs, by `jobs` workers.
+) -> tuple[list[Step], dict[str, str]]:  # fmt: skip
+    """Do all steps by `jobs` workers, each after those that it needs.  -> what is left, and errors by step
 
     A failed step is noted, and what needs it is left. After `minutes`, or on Ctrl-C, all processes end at
     once: nothing is lost but the epoch or the input in progress.
     """
     say = partial(console.print, soft_wrap=True)
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
-    outcome = Outcome(to_do(steps, places))
-    left, total, last_line, has_waited = outcome.left, len(outcome.left), time.monotonic(), False
+    left, failed = to_do(steps, places), dict[str, str]()
+    total, last_line, has_waited = len(left), time.monotonic(), False
     if not left:
-        return outcome
+        return left, failed
     with workers_of(on, _WORK, jobs, device) as workers:
         while time.monotonic() < end:
             names, busy = {step.name for step in left}, {step.run.key for step in workers.names}
-            ready = [step for step in left if step.name not in outcome.failed and step.run.key not in busy]
+            ready = [step for step in left if step.name not in failed and step.run.key not in busy]
             ready = [step for step in ready if not any(need.name in names for need in step.needs)]
             if not ready and not busy:
                 break
@@ -87,14 +77,14 @@ def run_steps(
                     left.remove(step)
                     say(f"{step}: done in {seconds:.1f} s ({total - len(left)} of {total} steps)")
                     continue
-                outcome.failed[step.name] = error or "it ended without its result"
-                places.note_failure(step, outcome.failed[step.name])
-                say(f"{step}: failed: {outcome.failed[step.name]}")
+                failed[step.name] = error = error or "it ended without its result"
+                places.note_failure(step, error)
+                say(f"{step}: failed: {error}")
             if time.monotonic() - last_line > _SECONDS_BETWEEN_LINES:
                 last_line = time.monotonic()
                 for step in workers.names:
                     say(f"{step}: {places.state(step)}")
-    return outcome
+    return left, failed
 
 
 def unit_seconds(
