@@ -67,7 +67,7 @@ def killed_on_the_way(who: str, began: Callable[[], bool], *command: str | Path)
         wait_for_the_end_of(all_of_it)
 
 
-def test_certify_whose_actor_is_killed_goes_on_to_the_bytes_of_one_process(
+def test_certify_whose_worker_is_killed_goes_on_to_the_bytes_of_one_process(
     shieldwall: Shieldwall, trained: Path
 ) -> None:
     options = ("certify", trained, "--n", "2000", "--limit", "12")
@@ -75,7 +75,7 @@ def test_certify_whose_actor_is_killed_goes_on_to_the_bytes_of_one_process(
     def began() -> bool:
         return any(line_count(file) > 1 for file in trained.glob("certificates.shards/*/we.tsv"))
 
-    killed_on_the_way("ray::_Actor", began, *options)
+    killed_on_the_way("ray::_perform", began, *options)
     assert not (trained / "certificates").exists()
     with process("-m", "shieldwall", *options, "--on", "ray", "--jobs", "2", **OWN) as started:
         assert finish(started).code == 0

@@ -168,6 +168,7 @@ def test_held_out_images_choose_what_the_test_images_show(shieldwall: Shieldwall
     ]
     assert counts[0] == counts[1]
     refused(shieldwall("report", *runs, "--choose-on", "held-out"), "give --envelope or --best-over too")
+    refused(shieldwall(*options, "--html", "x.html"), "leave out --best-over and --choose-on, or --html")
 
 
 def test_what_has_none_of_the_votes_is_named(shieldwall: Shieldwall, run: Path, tmp_path: Path) -> None:

@@ -104,11 +104,6 @@ def test_copies_needed_are_those_of_certificates(noise: Noise, radius: float) ->
     assert copies_needed(noise, radius, copies, plan) == expected
 
 
-def test_the_former_name_says_the_new_one(shieldwall: Shieldwall) -> None:
-    done = shieldwall("weigh", "runs/mine", "--method", "grid")
-    refused(done, "`weigh` is now called `tune-weights`", "shieldwall tune-weights runs/mine --method grid")
-
-
 def test_mistakes(shieldwall: Shieldwall, held_out_run: Path, trained: Path, tmp_path: Path) -> None:
     def tune(*options: str) -> Outcome:
         return shieldwall("tune-weights", held_out_run, *options)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from shieldwall import UserError
 from shieldwall.results.record import read_runs
-from shieldwall.runs.cluster import workers_of
-from shieldwall.runs.workers import InputQueue
+from shieldwall.runs.workers import InputQueue, workers_of
 
 RESULTS = Path(__file__).parents[2] / "results/mnist"
 

@@ -16,6 +16,7 @@ from shieldwall.results import paper
 from shieldwall.runs.certify import certify_run
 from shieldwall.runs.train import train_run
 from shieldwall.studies import study
+from shieldwall.studies.steps import Places
 from shieldwall.studies.study import Study
 
 LABELS = set(study.names())
@@ -171,6 +172,29 @@ def test_a_study_from_run_folders_and_a_recipe_file(tmp_path: Path) -> None:
         UserError, match="row a: cannot start from nowhere: it is neither a row nor a run folder"
     ):
         built(tmp_path, rows={"a": {"recipe": "smoke", "from": "nowhere"}})
+
+
+def test_a_row_starts_from_several_run_folders(tmp_path: Path) -> None:
+    """The run that training makes, with the recipes of both in start.yaml, is the run of the study."""
+    single = replace(recipes.get("smoke"), members=1)
+    (tmp_path / "own.yaml").write_text(replace(single, members=2).to_yaml())
+    starts = {name: replace(single, seed=seed) for seed, name in enumerate("ab")}
+    for name, recipe in starts.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "recipe.yaml").write_text(recipe.to_yaml())
+    both = [str(tmp_path / name) for name in "ab"]
+    row = {"recipe": str(tmp_path / "own.yaml")}
+    (listed,) = built(tmp_path, rows={"a": {**row, "from": both}}).runs
+    (with_comma,) = built(tmp_path, rows={"a": {**row, "from": ", ".join(both)}}).runs
+    (first,) = built(tmp_path, rows={"a": {**row, "from": both[0]}}).runs
+    assert listed.recipe.init_from == ",".join(both)
+    assert listed.key == with_comma.key != first.key
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "recipe.yaml").write_text(listed.recipe.to_yaml())
+    (tmp_path / "made" / "start.yaml").write_text("---\n".join(r.to_yaml() for r in starts.values()))
+    assert Places([tmp_path]).folder(listed) == tmp_path / "made"
+    with pytest.raises(UserError, match="cannot start from nowhere"):
+        built(tmp_path, rows={"a": {**row, "from": [both[0], "nowhere"]}})
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,6 @@ def of_every_verb(
 app.command("train")(run.train_command)
 app.command("certify")(run.certify_command)
 app.command("tune-weights")(run.tune_weights_command)
-app.command("weigh", hidden=True, context_settings=run.ANY_ARGUMENTS)(run.weigh_command)
 app.command("predict")(run.predict_command)
 app.command("merge")(run.merge_command)
 app.command("report")(report.report_command)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from shieldwall.cli.options import DataDir, console
+from shieldwall.cli.options import DataDir, console, say
 
 data_app = typer.Typer(
     help="List the data sets on this machine, and download missing ones.", no_args_is_help=True
@@ -14,11 +14,9 @@ data_app = typer.Typer(
 
 
 def recipes_command(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="Show this recipe in full, or list the recipes with this text in their names."),
-    ] = None,
-) -> None:
+    name: Annotated[str | None, typer.Argument(
+        help="Show this recipe in full, or list the recipes with this text in their names.")] = None,
+) -> None:  # fmt: skip
     """List the recipes, or show one in full.
 
     Append a sigma to choose it: `mnist-gaussian-1.0`. DRT recipes fine-tune trained members: pass
@@ -32,8 +30,7 @@ def recipes_command(
     if name is not None and (name in listed or not listed):
         console.print(recipes.get(name).to_yaml(), end="", soft_wrap=True)
         return
-    headings = ("recipe", "sigma", "also at", "what it does")
-    table = Table(*headings, box=None, header_style="bold", pad_edge=False)
+    table = Table("recipe", "sigma", "also at", "what it does", box=None, header_style="bold", pad_edge=False)
     for _, group in groupby(listed.items(), key=lambda item: item[1].usual().data):
         if table.row_count:
             table.add_row()
@@ -57,11 +54,10 @@ def data_list(data_dir: DataDir = None) -> None:
 @data_app.command("fetch")
 def data_fetch(
     name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Data folder to write to; by default the first one that is searched.")
-    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(
+        help="Data folder to write to; by default the first one that is searched.")] = None,
     from_url: Annotated[str | None, typer.Option(help="Another https address with the same files.")] = None,
-) -> None:
+) -> None:  # fmt: skip
     """Download a data set over https and check its published lengths and SHA-256 sums.
 
     Complete files are not downloaded again.
@@ -71,4 +67,4 @@ def data_fetch(
 
     with file_bars(console) as report:
         folder = fetch(name, data_dir, from_url, report)
-    console.print(f"{name}: complete in {folder}", soft_wrap=True)
+    say(f"{name}: complete in {folder}")

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import threading
+import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -11,63 +12,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, TrustCode, console, numbers
+from shieldwall.cli.options import DataDir, Device, NoiseSeed, Run, TrustCode, console, names, numbers, say
+from shieldwall.errors import UserError, require
+from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from shieldwall.report.page.gallery import Thumbnails
+    from shieldwall.results.rows import Row
 
+_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
+"""Variables that are set where there is a screen."""
 theory_app = typer.Typer(help="What the paper's theory says about a trained run.", no_args_is_help=True)
 
 
 def report_command(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs."
-        ),
-    ],
-    radii: Annotated[str, typer.Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
-    votes: Annotated[str, typer.Option(help="Show these votes only, such as we,mme; by default all.")] = "",
-    intervals: Annotated[
-        bool, typer.Option("--intervals", help="Show 95% confidence intervals, in tables and plots.")
-    ] = False,
-    envelope: Annotated[
-        bool,
-        typer.Option("--envelope", help="Show one row for all sigmas of a method: the best at each radius."),
-    ] = False,
-    best_over: Annotated[
-        str,
-        typer.Option(
-            help="Show one row for the runs that differ in these keys, such as rho,sigma: the best."
-        ),
-    ] = "",
-    choose_on: Annotated[
-        str,
-        typer.Option(
-            help="Choose these best runs by other certificates: held-out, from `certify --held-out`; "
-            "the numbers shown stay those of the test inputs."
-        ),
-    ] = "",
-    table: Annotated[
-        list[Path] | None, typer.Option(help="Write the table (.tex, .md or .csv); repeat it for more files.")
-    ] = None,
-    plot: Annotated[
-        list[Path] | None,
-        typer.Option(help="Plot the curves (.png, .pdf or .svg); repeat it for more files."),
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write an interactive HTML page.")] = None,
+    runs: Annotated[list[Path], Argument(
+        help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs.")],
+    radii: Annotated[str, Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
+    votes: Annotated[str, Option(help="Show these votes only, such as we,mme; by default all.")] = "",
+    intervals: Annotated[bool, Option(
+        "--intervals", help="Show 95% confidence intervals, in tables and plots.")] = False,
+    envelope: Annotated[bool, Option(
+        "--envelope", help="Show one row for all sigmas of a method: the best at each radius.")] = False,
+    best_over: Annotated[str, Option(
+        help="Show one row for the runs that differ in these keys, such as rho,sigma: the best.")] = "",
+    choose_on: Annotated[str, Option(help="Choose these best runs by other certificates: held-out, from "
+        "`certify --held-out`; the numbers shown stay those of the test inputs.")] = "",
+    table: Annotated[list[Path] | None, Option(
+        help="Write the table (.tex, .md or .csv); repeat it for more files.")] = None,
+    plot: Annotated[list[Path] | None, Option(
+        help="Plot the curves (.png, .pdf or .svg); repeat it for more files.")] = None,
+    html: Annotated[Path | None, Option(help="Write an interactive HTML page.")] = None,
     data_dir: DataDir = None,
-) -> None:
+) -> None:  # fmt: skip
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
 
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
-    from shieldwall.errors import UserError, require
-    from shieldwall.files import write_output
     from shieldwall.report.comparison import Comparison
     from shieldwall.report.formats import check_table_path
     from shieldwall.report.plots import check_figure_path
@@ -76,42 +62,49 @@ def report_command(
 
     if plot or html:
         require("report", "--plot" if plot else "--html")
-    chosen_radii = numbers("--radii", radii) or None
+    if html and (best_over or choose_on):
+        raise UserError(
+            "--html shows each run and its own envelopes; leave out --best-over and --choose-on, or --html"
+        )
+    chosen_radii, chosen_votes = numbers("--radii", radii) or None, names(votes)
     for path in table or ():
         check_table_path(path)
     for path in plot or ():
         check_figure_path(path)
-    chosen_votes = [name.strip() for name in votes.split(",") if name.strip()]
     records = read_runs(_certified(path) for path in runs)
-    over = tuple(key.strip() for key in best_over.split(",") if key.strip()) or ("sigma",) * envelope
+    over = tuple(names(best_over)) or ("sigma",) * envelope
     if choose_on and not over:
         raise UserError("--choose-on says what chooses the best: give --envelope or --best-over too")
     held_out = held_out_records(records, choose_on) if choose_on else ()
     rows = rows_of(records, chosen_votes, best_over=over, held_out=held_out)
     for record in records:
         if chosen_votes and not set(chosen_votes) & record.certificates.keys():
-            console.print(f"left out, as it has none of these votes: {record.name}", soft_wrap=True)
+            say(f"left out, as it has none of these votes: {record.name}")
     comparison = Comparison(rows, chosen_radii, intervals)
     console.print(comparison, crop=False)
     for path in table or ():
         comparison.save(path)
-        console.print(f"table: {path}", soft_wrap=True)
+        say(f"table: {path}")
     for path in plot or ():
         comparison.save(path)
     if plot:
-        console.print(f"plot: {', '.join(map(str, plot))}", soft_wrap=True)
+        say(f"plot: {', '.join(map(str, plot))}")
     if html is not None:
-        from shieldwall.report.page.build import report_page
+        write_page(html, rows_of(records, chosen_votes, average_seeds=False), chosen_radii, data_dir)
+        say(f"page: {html}")
 
-        rows = rows_of(records, chosen_votes, average_seeds=False)
-        write_output(html, report_page(rows, chosen_radii, thumbnails(data_dir)).encode())
-        console.print(f"page: {html}", soft_wrap=True)
+
+def write_page(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
+    """Write the interactive page of these rows."""
+    from shieldwall.files import write_output
+    from shieldwall.report.page.build import report_page
+
+    write_output(path, report_page(rows, radii, thumbnails(data_dir)).encode())
 
 
 def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
     """Pictures of a data set's test inputs, by its name; None for a set that is not on this machine."""
     from shieldwall.data.datasets import load, roots
-    from shieldwall.errors import UserError
     from shieldwall.report.page.gallery import Thumbnails
 
     if data_dir is not None:
@@ -122,21 +115,17 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
             dataset = load(name, data_dir)
         except UserError:
             return None
-        test = dataset.test
 
         def pixels(index: int) -> "NDArray[np.uint8]":
-            return (255 * test.images([index])[0]).round().byte().numpy()
+            return (255 * dataset.test.images([index])[0]).round().byte().numpy()
 
-        return Thumbnails(test.labels.tolist(), dataset.classes, dataset.shape, pixels)
+        return Thumbnails(dataset.test.labels.tolist(), dataset.classes, dataset.shape, pixels)
 
     return find
 
 
 def _certified(path: Path) -> Path:
     """`path`; for a pretrained name its certified copy."""
-    from shieldwall.errors import UserError
-    from shieldwall.runs.pretrained import PACKAGED, resolve_run
-
     run = resolve_run(path)
     if run != path and run.parent == PACKAGED:
         raise UserError(f"{path} is pretrained and not certified yet; first run `shieldwall certify {path}`")
@@ -144,47 +133,39 @@ def _certified(path: Path) -> Path:
 
 
 def verify_command(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Run folders, packed runs, certificate files, or pretrained names.")
-    ],
-    redraw: Annotated[
-        int,
-        typer.Option(help="Draw this many random inputs of each run again, and compare their counts.", min=0),
-    ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each run.")] = False,
-    data_dir: DataDir = None,
-    device: Device = None,
-    trust_code: TrustCode = False,
-) -> None:
+    runs: Annotated[list[Path], Argument(
+        help="Run folders, packed runs, certificate files, or pretrained names.")],
+    redraw: Annotated[int, Option(
+        help="Draw this many random inputs of each run again, and compare their counts.", min=0)] = 0,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object for each run.")] = False,
+    data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+) -> None:  # fmt: skip
     """Check that certificates are what their counts give, and that no file of a run has changed.
 
     One line for each run: verified, interrupted, unverified (nothing to check against) or changed. The exit
     code is 1 if one has changed. Example: `shieldwall verify runs/* --redraw 10`
     """
-    from shieldwall.runs.pretrained import resolve_run
     from shieldwall.runs.verify import CHANGED, verify_run
 
     failed = False
     for run in runs:
         said = verify_run(resolve_run(run), redraw, data_dir=data_dir, device=device)
         failed |= said.status == CHANGED
-        line = json.dumps(asdict(said)) if as_json else f"{said.run}: {said.status}: {said.detail}"
-        console.print(line, soft_wrap=True)
+        say(json.dumps(asdict(said)) if as_json else f"{said.run}: {said.status}: {said.detail}")
     if failed:
         raise typer.Exit(1)
 
 
 def gate_command(
-    run: Annotated[Path, typer.Argument(help="A certified run folder, a packed run, or another tool's log.")],
-    at: Annotated[float, typer.Option(help="The radius.")],
-    at_least: Annotated[float, typer.Option(help="The certified accuracy wanted there, such as 0.6.")],
-    confidence: Annotated[float, typer.Option(help="Of the lower bound and of the comparison.")] = 0.95,
-    not_worse_than: Annotated[
-        Path | None, typer.Option(help="Another run on the same inputs, such as the last release's.")
-    ] = None,
-    vote: Annotated[str, typer.Option(help="The vote; by default we, or the only one that there is.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+    run: Annotated[Path, Argument(help="A certified run folder, a packed run, or another tool's log.")],
+    at: Annotated[float, Option(help="The radius.")],
+    at_least: Annotated[float, Option(help="The certified accuracy wanted there, such as 0.6.")],
+    confidence: Annotated[float, Option(help="Of the lower bound and of the comparison.")] = 0.95,
+    not_worse_than: Annotated[Path | None, Option(
+        help="Another run on the same inputs, such as the last release's.")] = None,
+    vote: Annotated[str, Option(help="The vote; by default we, or the only one that there is.")] = "",
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
+) -> None:  # fmt: skip
     """Exit with 0 if certified accuracy is high enough, and with 1 if not: for pipelines.
 
     The lower bound on certified accuracy (Clopper-Pearson, over inputs) must be at least the accuracy wanted.
@@ -202,38 +183,27 @@ def gate_command(
         votes, at, at_least, run=str(run), vote=chosen, confidence=confidence, not_worse_than=before,
         other=str(not_worse_than or ""),
     )  # fmt: skip
-    console.print(json.dumps(asdict(verdict)) if as_json else str(verdict), soft_wrap=True)
+    say(json.dumps(asdict(verdict)) if as_json else str(verdict))
     if not verdict.passed:
         raise typer.Exit(1)
 
 
 def serve_command(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Trained run folders or pretrained names on one data set, such as several sigmas."
-        ),
-    ],
-    port: Annotated[
-        int | None, typer.Option(help="Port; by default 8080, or the next free one.", min=0, max=65_535)
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines connect.")
-    ] = "127.0.0.1",
-    data_dir: DataDir = None,
-    device: Device = None,
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser, if there is a screen.")
-    ] = True,
+    runs: Annotated[list[Path], Argument(
+        help="Trained run folders or pretrained names on one data set, such as several sigmas.")],
+    port: Annotated[int | None, Option(
+        help="Port; by default 8080, or the next free one.", min=0, max=65_535)] = None,
+    host: Annotated[str, Option(
+        help="Address to listen on; 0.0.0.0 lets other machines connect.")] = "127.0.0.1",
+    data_dir: DataDir = None, device: Device = None,
+    open_page: Annotated[bool, Option(
+        "--open/--no-open", help="Open the page in a browser, if there is a screen.")] = True,
     trust_code: TrustCode = False,
-) -> None:
+) -> None:  # fmt: skip
     """Show a local page: draw, choose or upload an image and watch its certificate grow.
 
     Example: `shieldwall serve runs/mnist-gaussian-0.25 runs/mnist-gaussian-0.5`. Ctrl-C ends it.
     """
-    from shieldwall.errors import require
-    from shieldwall.runs.pretrained import resolve_run
-
     require("serve", "the live page")
     from shieldwall.serve.server import address_of, is_open_to_others, listen, server_for
     from shieldwall.serve.service import load_service
@@ -243,32 +213,15 @@ def serve_command(
         address = address_of(sock)
         if not len(service.test):
             advice = f"run `shieldwall data fetch {service.data}` to download them"
-            console.print(
-                f"{service.data} is not on this machine: no test images to choose; {advice}", soft_wrap=True
-            )
+            say(f"{service.data} is not on this machine: no test images to choose; {advice}")
         if is_open_to_others(sock):
-            console.print("warning: anyone who can reach this machine can use the page", soft_wrap=True)
-        console.print(
-            f"serving {len(service.runs)} run{'s' * (len(runs) > 1)} at {address}  (Ctrl-C ends it)",
-            soft_wrap=True,
-        )
-        if open_page and _has_screen():
-            threading.Timer(0.5, _open, [address]).start()
+            say("warning: anyone who can reach this machine can use the page")
+        say(f"serving {len(service.runs)} run{'s' * (len(runs) > 1)} at {address}  (Ctrl-C ends it)")
+        if open_page and (sys.platform in ("darwin", "win32") or any(map(os.environ.get, _SCREENS))):
+            threading.Timer(0.5, webbrowser.open, [address]).start()
         with suppress(KeyboardInterrupt):
             server_for(service, host).run(sockets=[sock])
-        console.print("stopped")
-
-
-def _has_screen() -> bool:
-    return sys.platform in ("darwin", "win32") or any(
-        os.environ.get(variable) for variable in ("DISPLAY", "WAYLAND_DISPLAY")
-    )
-
-
-def _open(address: str) -> None:
-    import webbrowser
-
-    webbrowser.open(address)
+        say("stopped")
 
 
 @theory_app.callback()
@@ -278,39 +231,26 @@ def theory() -> None:
 
 @theory_app.command("diagnose")
 def diagnose_command(
-    run: RunFolder,
-    radius: Annotated[
-        float | None, typer.Option("--radius", help="Radius r of the indicator ERI; by default sigma.")
-    ] = None,
-    attack: Annotated[
-        float | None,
-        typer.Option(help="L2 length of the attacks tried on other members; by default 2 sigma."),
-    ] = None,
-    draws: Annotated[int, typer.Option(help="Noise samples for the gradients at each input.")] = 200,
-    n: Annotated[
-        int | None,
-        typer.Option(help="Noise samples of a certificate; by default the recipe's, at most 10,000."),
-    ] = None,
-    every: Annotated[
-        int | None,
-        typer.Option(help="Diagnose every N-th test input; by default about 100, spread evenly."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="Diagnose at most N inputs.")] = None,
-    seed: NoiseSeed = None,
-    data_dir: DataDir = None,
-    device: Device = None,
-    trust_code: TrustCode = False,
-) -> None:
+    run: Run,
+    radius: Annotated[float | None, Option(help="Radius r of the indicator ERI; by default sigma.")] = None,
+    attack: Annotated[float | None, Option(
+        help="L2 length of the attacks tried on other members; by default 2 sigma.")] = None,
+    draws: Annotated[int, Option(help="Noise samples for the gradients at each input.")] = 200,
+    n: Annotated[int | None, Option(
+        help="Noise samples of a certificate; by default the recipe's, at most 10,000.")] = None,
+    every: Annotated[int | None, Option(
+        help="Diagnose every N-th test input; by default about 100, spread evenly.")] = None,
+    limit: Annotated[int | None, Option(help="Diagnose at most N inputs.")] = None,
+    seed: NoiseSeed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+) -> None:  # fmt: skip
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.
 
     All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
     runs with Gaussian noise.
     """
-    from shieldwall.errors import require
     from shieldwall.files import disk_errors, write_atomic
     from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
     from shieldwall.runs.diagnose import diagnose_run
-    from shieldwall.runs.pretrained import resolve_run
 
     require("report", "theory diagnose")
     run = resolve_run(run, to_write=True)
@@ -323,8 +263,8 @@ def diagnose_command(
         folder.mkdir(exist_ok=True)
     for name, content in files.items():
         write_atomic(folder / name, content)
-    numbers, *figures = (folder / name for name in files)
     for part in diagnosis_tables(diagnosis):
         console.print(part, crop=False)
-    console.print(f"\nall numbers: {numbers}", soft_wrap=True)
-    console.print(f"figures: {', '.join(map(str, figures))}", soft_wrap=True)
+    numbers, *figures = (folder / name for name in files)
+    say(f"\nall numbers: {numbers}")
+    say(f"figures: {', '.join(map(str, figures))}")

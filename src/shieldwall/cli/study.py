@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from typer import Option
 
-from shieldwall.cli.options import DataDir, Device, On, TrustCode, console, numbers
+from shieldwall.cli.options import DataDir, Device, On, TrustCode, console, numbers, say
+from shieldwall.cli.report import write_page
+from shieldwall.errors import require
 
 if TYPE_CHECKING:
-    from shieldwall.studies.steps import Places, Step
+    from shieldwall.studies.steps import Places
     from shieldwall.studies.study import Study
 
 study_app = typer.Typer(
@@ -17,17 +20,12 @@ study_app = typer.Typer(
     no_args_is_help=True,
 )
 Name = Annotated[str, typer.Argument(help="A study's name (`shieldwall study list`) or a YAML file.")]
-Rows = Annotated[
-    str, typer.Option(help="Only the rows that match, such as 'drt*', and what they start from.")
-]
-Sigma = Annotated[str, typer.Option(help="Only these sigmas, such as 0.5,1.0.")]
-Scale = Annotated[
-    str, typer.Option(help="A share of the epochs, inputs and draws, such as 0.1; `tiny` to try it out.")
-]
-Runs = Annotated[
-    list[Path] | None,
-    typer.Option("--runs", help="Folder with runs, made by a study or by hand; new ones go to the first."),
-]
+Rows = Annotated[str, Option(help="Only the rows that match, such as 'drt*', and what they start from.")]
+Sigma = Annotated[str, Option(help="Only these sigmas, such as 0.5,1.0.")]
+Scale = Annotated[str, Option(
+    help="A share of the epochs, inputs and draws, such as 0.1; `tiny` to try it out.")]  # fmt: skip
+Runs = Annotated[list[Path] | None, Option(
+    "--runs", help="Folder with runs, made by a study or by hand; new ones go to the first.")]  # fmt: skip
 
 
 @study_app.command("list")
@@ -44,17 +42,11 @@ def list_command() -> None:
 
 @study_app.command("show")
 def show_command(
-    name: Name,
-    rows: Rows = "*",
-    sigma: Sigma = "",
-    scale: Scale = "1",
-    runs: Runs = None,
-    cost: Annotated[
-        bool, typer.Option("--cost/--no-cost", help="Time one step of each kind on this machine, once.")
-    ] = True,
-    data_dir: DataDir = None,
-    device: Device = None,
-) -> None:
+    name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", runs: Runs = None,
+    cost: Annotated[bool, Option(
+        "--cost/--no-cost", help="Time one step of each kind on this machine, once.")] = True,
+    data_dir: DataDir = None, device: Device = None,
+) -> None:  # fmt: skip
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
     from shieldwall.studies.engine import unit_seconds
     from shieldwall.studies.steps import KINDS, steps_of, to_do
@@ -66,46 +58,30 @@ def show_command(
     seconds, _ = unit_seconds(left, places, device, console if cost else None)
     units = {step.name: unit_cost(step, places) for step in left}
     hours = {name: count * seconds[kind] / 3600 for name, (kind, count) in units.items() if kind in seconds}
-    of_run: dict[str, dict[str, Step]] = {}
-    for step in steps:
-        of_run.setdefault(step.run.key, {})[step.kind] = step
     table = Table("", *KINDS, "hours left", box=None, header_style="bold", pad_edge=False)
     for run in study.runs:
-        own = of_run[run.key]
+        own = {step.kind: step for step in steps if step.run is run}
         states = [places.state(own[kind]) if kind in own else "-" for kind in KINDS]
         due = [hours[step.name] for step in own.values() if step.name in hours]
         table.add_row(str(run), *states, f"{sum(due):.2f}" if due else "")
-    console.print(study.title, soft_wrap=True)
-    console.print(table, crop=False, soft_wrap=True)
+    say(study.title)
+    say(table, crop=False)
     for run in study.runs:
         if error := places.failure(run).get("error"):
-            console.print(f"{places.folder(run)}: failed: {error}", soft_wrap=True)
+            say(f"{places.folder(run)}: failed: {error}")
     if hours:
-        console.print(
-            f"left: {sum(hours.values()):.1f} hours of one core or GPU, by the time of one step of each kind",
-            soft_wrap=True,
-        )
-    console.print(f"next: shieldwall study run {study.command}", soft_wrap=True)
+        say(f"left: {sum(hours.values()):.1f} hours of one core or GPU, by the time of one step of each kind")
+    say(f"next: shieldwall study run {study.command}")
 
 
 @study_app.command("run")
 def run_command(
-    name: Name,
-    rows: Rows = "*",
-    sigma: Sigma = "",
-    scale: Scale = "1",
-    on: On = "local",
-    jobs: Annotated[
-        int | None, typer.Option(help="Number of workers; by default one for each GPU, or for each core.")
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="Stop after this time; the same command resumes.")
-    ] = None,
-    runs: Runs = None,
-    data_dir: DataDir = None,
-    device: Device = None,
-    trust_code: TrustCode = False,
-) -> None:
+    name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", on: On = "local",
+    jobs: Annotated[int | None, Option(
+        help="Number of workers; by default one for each GPU, or for each core.")] = None,
+    minutes: Annotated[float | None, Option(help="Stop after this time; the same command resumes.")] = None,
+    runs: Runs = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+) -> None:  # fmt: skip
     """Train, tune, certify and pack all runs of a study, or what is missing of them.
 
     A run that several rows or studies need is made once. A failed row does not stop the others.
@@ -115,43 +91,28 @@ def run_command(
     from shieldwall.studies.steps import steps_of
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
-    console.print(study.title, soft_wrap=True)
-    outcome = run_steps(
+    say(study.title)
+    left, failed = run_steps(
         steps_of(study), places, console, on=on, jobs=jobs, minutes=minutes, device=device
-    )  # fmt: skip
-    if not outcome.left:
-        console.print(f"next: shieldwall study report {study.command}", soft_wrap=True)
-    elif not outcome.failed:
-        console.print(f"{len(outcome.left)} steps are left; run the same command to resume", soft_wrap=True)
-    else:
-        blocked = len(outcome.left) - len(outcome.failed)
-        console.print(
-            f"failed steps: {len(outcome.failed)}; steps that need them, or are left: {blocked}",
-            soft_wrap=True,
-        )
+    )
+    if failed:
+        others = len(left) - len(failed)
+        say(f"failed steps: {len(failed)}; steps that need them, or are left: {others}")
         raise typer.Exit(1)
+    if left:
+        say(f"{len(left)} steps are left; run the same command to resume")
+    else:
+        say(f"next: shieldwall study report {study.command}")
 
 
 @study_app.command("report")
 def report_command(
-    name: Name,
-    rows: Rows = "*",
-    sigma: Sigma = "",
-    scale: Scale = "1",
-    runs: Runs = None,
-    to: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Write a file: .md or .html (everything), .tex (the tables), .png, .pdf or .svg (the "
-            "curves, a file for each panel). Repeat it for more files."
-        ),
-    ] = None,
-    data_dir: DataDir = None,
-    device: Device = None,
-) -> None:
+    name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", runs: Runs = None,
+    to: Annotated[list[Path] | None, Option(help="Write a file: .md or .html (everything), .tex (the "
+        "tables), .png, .pdf or .svg (the curves, a file for each panel). Repeat it for more files.")] = None,
+    data_dir: DataDir = None, device: Device = None,
+) -> None:  # fmt: skip
     """Show a study's results: the paper's tables with ours beside them, and what is not measured yet."""
-    from shieldwall.cli.report import thumbnails
-    from shieldwall.errors import require
     from shieldwall.files import write_output
     from shieldwall.report.formats import to_latex, to_terminal
     from shieldwall.report.plots import accuracy_figure, check_figure_path, describe_figure, figure_bytes
@@ -173,7 +134,7 @@ def report_command(
         steps = to_do(steps_of(study), places)
         seconds, machine = unit_seconds(steps, places, device, None)
         tables, left = report.tables_of(study, records), report.not_measured(study, steps, places, seconds)
-    console.print(study.title, soft_wrap=True)
+    say(study.title)
     for table in tables:
         console.print(to_terminal(table), crop=False)
     for path in to or ():
@@ -183,10 +144,7 @@ def report_command(
             write_output(path, "\n".join(to_latex(table, path.stem) for table in tables).encode())
         elif path.suffix == ".html":
             require("report", f"--to {path}")
-            from shieldwall.report.page.build import report_page
-
-            of_runs = rows_of(records, average_seeds=False)
-            write_output(path, report_page(of_runs, None, thumbnails(data_dir)).encode())
+            write_page(path, rows_of(records, average_seeds=False), None, data_dir)
         else:
             check_figure_path(path)
             require("report", f"--to {path}")
@@ -194,7 +152,7 @@ def report_command(
                 file = path.with_name(f"{path.stem}-{panel}{path.suffix}") if panel else path
                 write_output(file, figure_bytes(accuracy_figure(drawn), file, describe_figure(drawn)))
     for line in left:
-        console.print(f"not measured yet: {line}", soft_wrap=True)
+        say(f"not measured yet: {line}")
 
 
 def _opened(

@@ -19,15 +19,9 @@ NOT_TRAINED = "none"
 
 
 def adopt_run(
-    model: str,
-    images: Path | str,
-    path: Path | str,
-    *,
-    sigma: float,
-    noise: str = "gaussian",
-    labels: Path | str | None = None,
-    size: int | None = None,
-) -> tuple[RunFolder, int]:
+    model: str, images: Path | str, path: Path | str,
+    *, sigma: float, noise: str = "gaussian", labels: Path | str | None = None, size: int | None = None,
+) -> tuple[RunFolder, int]:  # fmt: skip
     """The run folder `path` of a model and of the images in a folder, and the number of members.
 
     An existing folder must be of both.

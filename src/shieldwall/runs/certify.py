@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -24,29 +24,15 @@ from shieldwall.errors import UserError
 from shieldwall.files import disk_errors, write_atomic
 from shieldwall.models.registry import code_digest
 from shieldwall.recipes import Certification
+from shieldwall.results import certificate_writer as files
 from shieldwall.results.archive import RUN_FILES
-from shieldwall.results.certificate_writer import (
-    HELD_OUT,
-    SPLIT,
-    WANTED,
-    CertificateWriter,
-    read_lines,
-    read_settings,
-    refuse_other_settings,
-)
-from shieldwall.runs import environment
-from shieldwall.runs.cluster import LOCAL, workers_of
+from shieldwall.runs import environment, shards
+from shieldwall.runs.environment import QUIET, say
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.shards import (
-    Shard,
-    certified_inputs,
-    check_folder_name,
-    merge_run,
-    remaining,
-    shards_folder,
-)
-from shieldwall.runs.trained import QUIET, TrainedRun
+from shieldwall.runs.shards import Shard
+from shieldwall.runs.trained import TrainedRun
 from shieldwall.runs.verify import check_counts_in
+from shieldwall.runs.workers import LOCAL, workers_of
 from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
@@ -54,28 +40,16 @@ from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 from shieldwall.smoothing.trial import LEAST_FORWARDS, cost_note, fastest
 
 IN_PROGRESS = "the current inputs"
-_WORK = f"{__name__}:certify_share"
 
 
 def certify_run(
     path: Path | str,
-    *,
-    data_dir: Path | str | None = None,
-    device: str | None = None,
-    seed: int | None = None,
-    to: str = "certificates",
-    held_out: bool = False,
-    batch_size: int | None = None,
-    votes: Sequence[str] | None = None,
-    compile: bool | None = None,
-    shard: str | None = None,
-    places: Iterator[int] | None = None,
-    jobs: int | None = 1,
-    on: str = LOCAL,
-    correct_only: bool = False,
-    console: Console = QUIET,
-    **changes: Any,
-) -> RunFolder:
+    *, data_dir: Path | str | None = None, device: str | None = None, seed: int | None = None,
+    to: str = "certificates", held_out: bool = False, batch_size: int | None = None,
+    votes: Sequence[str] | None = None, compile: bool | None = None, shard: str | None = None,
+    places: Iterator[int] | None = None, jobs: int | None = 1, on: str = LOCAL, correct_only: bool = False,
+    console: Console = QUIET, **changes: Any,
+) -> RunFolder:  # fmt: skip
     """Certify the recipe's test inputs into the run folder, or resume an interrupted certification.
 
     `changes` replace fields of the recipe's certification where they are not None. `seed` is the noise seed,
@@ -89,15 +63,14 @@ def certify_run(
 
     `shard` certifies one part of the inputs (`runs/shards.py`), or those at `places` in the list of them.
     `jobs` is the number of workers that share the inputs, each with one thread: processes of this machine, or
-    `on` Ray actors.
+    `on` Ray.
     """
-    check_folder_name(to)
+    shards.check_folder_name(to)
     if batch_size is not None and batch_size < 1:
         raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise UserError(
-            "certify cannot run under torchrun; use --jobs N on one machine or --shard K/N on several"
-        )
+        advice = "use --jobs N on one machine or --shard K/N on several"
+        raise UserError(f"certify cannot run under torchrun; {advice}")
     by_several = on != LOCAL or jobs != 1
     if by_several and shard is not None:
         raise UserError(f"--jobs and --on cannot be used with --shard; given: {shard}")
@@ -106,25 +79,24 @@ def certify_run(
     if "radii" in changes:
         changes["radii"] = tuple(changes["radii"])
     which = replace(run.recipe.certification, **changes)
+    data_dir = None if data_dir is None else Path(data_dir)
     if by_several:
         task = {
-            "path": str(run.path), "data_dir": None if data_dir is None else str(data_dir), "device": device,
-            "seed": seed, "to": to, "held_out": held_out, "batch_size": batch_size, "votes": votes,
-            "compile": compile, "correct_only": correct_only, **changes,
+            "path": run.path, "data_dir": data_dir, "device": device, "seed": seed, "to": to,
+            "held_out": held_out, "batch_size": batch_size, "votes": votes, "compile": compile,
+            "correct_only": correct_only, **changes,
         }  # fmt: skip
         return _certify_by_workers(run, task, which, jobs, on, console)
     part = None if shard is None else Shard.parse(shard)
     certificates = run.path / to
     folder = certificates if part is None else part.folder(certificates)
-    stored = _stored_settings(folder) or _first_settings(certificates)
+    stored = _stored_settings(folder, certificates, *shards.folders(certificates))
     weights = run.weights_digest() if run.is_trained() else ""
-    root = None if data_dir is None else Path(data_dir)
-    trained = TrainedRun.open(run, data_dir=root, device=device, held_out=held_out)
+    trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
     run.check_weights(weights, "run the same command again")
-    chosen = trained.votes(votes or None)
-    tuned = run.tuned_weights()
+    chosen, tuned, test = trained.votes(votes or None), run.tuned_weights(), trained.dataset.test
     plan = replace(trained.plan(which, seed), correct_only=correct_only)
-    wanted = wanted_inputs(which, len(trained.dataset.test))
+    wanted = wanted_inputs(which, len(test))
     check_memory(f"a batch of {batch_size or 1:,} images", batch_size or 1, *trained.dataset.shape)
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
@@ -141,8 +113,8 @@ def certify_run(
                 compile=bool(stored.get("compiled", False)) if compile is None else compile,
             )
         settings = {
-            "data": run.recipe.data, "data_sha256": trained.dataset.test.digest(), "every": which.every,
-            WANTED: len(wanted), **({SPLIT: HELD_OUT} if held_out else {}),
+            "data": run.recipe.data, "data_sha256": test.digest(), "every": which.every,
+            files.WANTED: len(wanted), **({files.SPLIT: files.HELD_OUT} if held_out else {}),
             **plan.settings(), "compiled": sampler.is_compiled, "prepared": sampler.is_prepared,
             "batch_size": sampler.batch_size,
             **({"threads": torch.get_num_threads()} if on_cpu else {}),
@@ -150,55 +122,54 @@ def certify_run(
             **({"code_sha256": code} if (code := code_digest(run.recipe.model)) else {}),
             **({"tuned": tuned} if tuned else {}),
         }  # fmt: skip
+        files.refuse_other_settings(certificates, settings)
         mine: Sequence[int] = wanted
         if part is not None:
-            refuse_other_settings(certificates, settings)
             if places is None:
-                already = read_lines(certificates, chosen.reported)
+                already = files.read_lines(certificates, chosen.reported)
                 mine = [index for index in part.part(wanted) if index not in already]
             settings = part.settings(settings)
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
             run.lock() if part is None else part.lock(certificates) as check_lock,
-            _sealed(run, folder, settings, is_part=part is not None) as were_sealed,
-            CertificateWriter(folder, chosen.reported, settings) as writer,
         ):
+            are_sealed = part is None and run.check_certificates(to)
             if part is None:
-                run.seal(f"{to}/settings.yaml")
-            if not were_sealed:
-                check_counts_in(folder)
-            described = {**environment.describe(trained.device), "processes": 1}
-            left = [] if places is not None else remaining(writer.done, mine, folder)
-            if writer.done and left:
-                _say_if_changed(console, run, folder, described)
-            if part is not None:
-                write_atomic(folder / "environment.json", json.dumps(described).encode())
-            if not left and places is None:
-                _say_all_done(console, folder, len(mine))
-                return run
+                run.unseal(f"{to}/")
+            with files.CertificateWriter(folder, chosen.reported, settings) as writer:
+                if not are_sealed:
+                    check_counts_in(folder)
+                facts = {**environment.describe(trained.device), "processes": 1}
+                left = [] if places is not None else shards.remaining(writer.done, mine, folder)
+                if writer.done and left:
+                    homes = folder, run.path
+                    environment.say_if_changed(console, "this certification", "certify", facts, *homes)
+                if part is not None:
+                    write_atomic(folder / "environment.json", json.dumps({"certify": facts}).encode())
+                else:
+                    run.seal(f"{to}/settings.yaml")
+                if not left and places is None:
+                    say(console, f"{folder}: all {len(mine)} inputs are certified already")
+                else:
+                    if part is None:
+                        run.note_environment("certify", facts)
+                    if note := cost_note(sampler, len(left), "--radii 0.5,1"):
+                        say(console, note)
+                    mine_now = map(wanted.index, left) if places is None else places
+                    going_on = takewhile(lambda _: not should_stop(), mine_now)
+                    with closing(_counts(sampler, trained, wanted, going_on)) as counts:
+                        _write(counts, writer, plan, chosen, test.labels, len(mine), console, check_lock)
+                    advice = f"put those back that {folder} was made with, or delete {folder}"
+                    run.check_weights(weights, advice)
             if part is None:
-                run.note_environment("certify", described)
-            if note := cost_note(sampler, len(left), "--radii 0.5,1"):
-                console.print(note, highlight=False, soft_wrap=True)
-            mine_now = map(wanted.index, left) if places is None else places
-            counts = _counts(sampler, trained, wanted, takewhile(lambda _: not should_stop(), mine_now))
-            with closing(counts):
-                labels = trained.dataset.test.labels
-                _write(counts, writer, plan, chosen, labels, len(mine), console, check_lock)
-            run.check_weights(weights, f"put those back that {folder} was made with, or delete {folder}")
+                run.seal(*RUN_FILES, "members", to)
     return run
 
 
 def _write(
-    all_counts: Iterator[Counts],
-    writer: CertificateWriter,
-    plan: Plan,
-    votes: VoteSet,
-    labels: Tensor,
-    total: int,
-    console: Console,
-    check_lock: Callable[[], None],
-) -> None:
+    all_counts: Iterator[Counts], writer: files.CertificateWriter, plan: Plan, votes: VoteSet, labels: Tensor,
+    total: int, console: Console, check_lock: Callable[[], None],
+) -> None:  # fmt: skip
     """Certificates from counts, into the folder as they come, with progress on the console."""
     began = last = time.perf_counter()
     title = f"certifying {total} inputs, {len(votes.counted)} vote{'s' * (len(votes.counted) > 1)}"
@@ -218,27 +189,13 @@ def _write(
             show(before + done, note)
     rule = plan.stopping
     if isinstance(rule, StopAtRadii) and draws:
-        floor, largest = fewest_draws(plan.ball, rule.radii[-1], rule.alpha), rule.radii[-1]
-        console.print(
+        largest = rule.radii[-1]
+        floor = fewest_draws(plan.ball, largest, rule.alpha)
+        say(
+            console,
             f"samples that bound: {draws / done:,.0f} per input on average; radius {largest:g} takes "
             f"{rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
-
-
-@contextmanager
-def _sealed(
-    run: RunFolder, certificates: Path, settings: Mapping[str, Any], *, is_part: bool
-) -> Iterator[bool]:
-    """Write digests of all certificates when the verb ends.  -> whether those there agree with theirs"""
-    if is_part:
-        yield False
-        return
-    refuse_other_settings(certificates, settings)
-    were_sealed = run.check_certificates(certificates.name)
-    run.unseal(f"{certificates.name}/")
-    yield were_sealed
-    run.seal(*RUN_FILES, "members", certificates.name)
+        )
 
 
 def wanted_inputs(which: Certification, available: int) -> range:
@@ -262,27 +219,10 @@ def _counts(
         yield from sampler.counts(stretch(place), place)
 
 
-def _first_settings(certificates: Path) -> dict[str, Any]:
-    """Those of the certificates, or of their first shard there is, which others continue."""
-    shards = sorted(shards_folder(certificates).glob("*-of-*"))
-    return next(filter(None, map(_stored_settings, [certificates, *shards])), {})
-
-
-def _stored_settings(folder: Path) -> dict[str, Any]:
-    path = folder / "settings.yaml"
-    return read_settings(path) if path.is_file() else {}
-
-
-def _say_if_changed(console: Console, run: RunFolder, folder: Path, now: Mapping[str, Any]) -> None:
-    """Print a note where a folder's certificates so far are of another device or torch."""
-    of_shard = folder / "environment.json"
-    file, stage = (of_shard, None) if of_shard.is_file() else (run.path / of_shard.name, "certify")
-    environment.say_if_changed(console, "this certification", file, stage, now)
-
-
-def _say_all_done(console: Console, folder: Path, total: int) -> None:
-    message = f"{folder}: all {total} inputs are certified already"
-    console.print(message, highlight=False, markup=False, soft_wrap=True)
+def _stored_settings(*folders: Path) -> dict[str, Any]:
+    """Those of the first of these folders that has some, which others continue."""
+    paths = (folder / "settings.yaml" for folder in folders)
+    return next((files.read_settings(path) for path in paths if path.is_file()), {})
 
 
 def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -> None:
@@ -294,7 +234,8 @@ def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -
     if first is None and not task["shard"].startswith("1/"):  # which checks the settings in any case
         return
     certificates = Path(task["path"]) / task["to"]
-    lock = FileLock(shards_folder(certificates) / ".settings.lock")
+    parts = shards.shards_folder(certificates)
+    lock = FileLock(parts / ".settings.lock")
 
     def given() -> Iterator[int]:
         lock.release()  # once the settings are written
@@ -302,14 +243,19 @@ def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -
             yield first
         yield from places
 
-    with ExitStack() as stack:
-        if not _first_settings(certificates):
-            with disk_errors(certificates):
-                shards_folder(certificates).mkdir(exist_ok=True)
-            stack.enter_context(lock)
-            if _first_settings(certificates):
-                lock.release()
+    def are_decided() -> bool:
+        return bool(_stored_settings(certificates, *shards.folders(certificates)))
+
+    if not are_decided():
+        with disk_errors(certificates):
+            parts.mkdir(exist_ok=True)
+        lock.acquire()
+        if are_decided():
+            lock.release()
+    try:
         certify_run(**{**task, "device": device_of(number, task["device"])}, places=given())
+    finally:
+        lock.release()
 
 
 def _certify_by_workers(
@@ -317,20 +263,20 @@ def _certify_by_workers(
 ) -> RunFolder:
     """Certify shards by several workers, and merge them."""
     certificates = run.path / task["to"]
-    data_dir = None if task["data_dir"] is None else Path(task["data_dir"])
-    train, test = split_sizes(run.recipe.data, data_dir)
+    train, test = split_sizes(run.recipe.data, task["data_dir"])
     held_out = len(range(0, train, run.recipe.holdout_every or 1))
     wanted = wanted_inputs(which, held_out if task["held_out"] else test)
-    there = certified_inputs(certificates)
+    there = shards.certified_inputs(certificates)
     places = [place for place, index in enumerate(wanted) if index not in there]
     if there and places and on == LOCAL:
-        now = environment.describe(resolve_device(task["device"]))
-        _say_if_changed(console, run, Shard(1, jobs or 1).folder(certificates), now)
+        facts, first = environment.describe(resolve_device(task["device"])), Shard(1, jobs or 1)
+        homes = first.folder(certificates), run.path
+        environment.say_if_changed(console, "this certification", "certify", facts, *homes)
     errors: list[str] = []
     with (
         defer_interrupt(console, IN_PROGRESS) as should_stop,
         run.lock(),
-        workers_of(on, _WORK, jobs, task["device"], places) as workers,
+        workers_of(on, f"{__name__}:certify_share", jobs, task["device"], places) as workers,
     ):
         run.check_certificates(certificates.name)
         began = time.perf_counter()
@@ -341,11 +287,11 @@ def _certify_by_workers(
             while workers.busy:
                 errors += [answer["error"] for _, answer, _ in workers.answers() if answer["error"]]
                 if should_stop() or errors:  # those that are left end after their current inputs
-                    workers.stop()
-                if workers.busy and 0 < (new := sum(workers.taken())) < len(places):
+                    workers.ask("stop")
+                if workers.busy and 0 < (new := sum(workers.ask("taken"))) < len(places):
                     show(len(there) + new, f"{new / (time.perf_counter() - began):.3g} inputs/s")
             if errors:
                 raise UserError(errors[0])
             show(len(wanted), f"{len(places) / (time.perf_counter() - began):.3g} inputs/s")
-    merge_run(run.path, to=task["to"], console=QUIET)
+    shards.merge_run(run.path, to=task["to"], console=QUIET)
     return run

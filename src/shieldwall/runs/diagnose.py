@@ -17,10 +17,10 @@ from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.recipes import Recipe
 from shieldwall.runs import environment
+from shieldwall.runs.environment import QUIET
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.trained import QUIET, TrainedRun, noise_of
+from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.theory.diagnosis import Diagnosis, diagnose_input
 from shieldwall.theory.transferability import attack_transfer
 
@@ -32,18 +32,10 @@ DEFAULT_MAX_N = 10_000
 
 def diagnose_run(
     path: Path | str,
-    *,
-    r: float | None = None,
-    attack: float | None = None,
-    draws: int = 200,
-    n: int | None = None,
-    every: int | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
-    data_dir: Path | None = None,
-    device: str | None = None,
-    console: Console = QUIET,
-) -> Diagnosis:
+    *, r: float | None = None, attack: float | None = None, draws: int = 200, n: int | None = None,
+    every: int | None = None, limit: int | None = None, seed: int | None = None,
+    data_dir: Path | None = None, device: str | None = None, console: Console = QUIET,
+) -> Diagnosis:  # fmt: skip
     """What the theory says about a trained run. Only its environment file is written.
 
     Args:
@@ -54,7 +46,11 @@ def diagnose_run(
         every, limit: which test inputs; by default about a hundred, spread evenly.
     """
     run = RunFolder(path)
-    recipe, noise = run.recipe, _gaussian_noise(run.recipe, run.path)
+    recipe, noise = run.recipe, noise_of(run.recipe)
+    if recipe.members < 2:
+        raise UserError(f"the theory is of two members or more; {run.path} has {recipe.members}")
+    if not isinstance(noise, Gaussian):
+        raise UserError(f"the theory is of Gaussian noise; {run.path} was trained with {recipe.noise} noise")
     r = noise.sigma if r is None else r
     attack = 2 * noise.sigma if attack is None else attack
     for name, value in (("the radius", r), ("the length of attacks", attack)):
@@ -94,12 +90,3 @@ def diagnose_run(
         )  # fmt: skip
         run.note_environment("diagnose", environment.describe(trained.device))
     return Diagnosis(inputs, r, noise.sigma, attack, transfer, {"draws": draws, **plan.settings()})
-
-
-def _gaussian_noise(recipe: Recipe, path: Path) -> Gaussian:
-    if recipe.members < 2:
-        raise UserError(f"the theory is of two members or more; {path} has {recipe.members}")
-    noise = noise_of(recipe)
-    if not isinstance(noise, Gaussian):
-        raise UserError(f"the theory is of Gaussian noise; {path} was trained with {recipe.noise} noise")
-    return noise

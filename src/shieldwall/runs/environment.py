@@ -1,4 +1,4 @@
-"""The environment of a run: versions, commit, device."""
+"""The environment of a verb: versions, commit and device, and the console that it tells of them."""
 
 import os
 import platform
@@ -13,7 +13,14 @@ import torch
 from rich.console import Console
 
 from shieldwall.results.checks import SEALED
-from shieldwall.texts import json_value, read_file
+from shieldwall.runs.folder import recorded_environment
+
+QUIET = Console(quiet=True)
+
+
+def say(console: Console, text: str) -> None:
+    """Print a line as it is, on any console of rich."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def describe(device: torch.device) -> dict[str, Any]:
@@ -38,24 +45,19 @@ def device_name(device: torch.device) -> str:
     return f"{device.type} ({platform.machine()}, {os.cpu_count()} cores)"
 
 
-def say_if_changed(
-    console: Console, what: str, file: Path, stage: str | None, now: Mapping[str, Any]
-) -> None:
+def say_if_changed(console: Console, what: str, stage: str, now: Mapping[str, Any], *homes: Path) -> None:
     """Print a note where what is resumed began on another device or with another torch than `now`.
 
-    `file` has the environment that it began in, under `stage` if there is one.
+    The environment it began in is the stage's in the environment.json of the first of `homes` that has one.
     """
     try:
-        before = json_value(read_file(file), str(file))
-        before = before if stage is None else before[stage]
-        began, continued = (_that_rounds(facts) for facts in (before, now))
+        before = next(filter(None, map(recorded_environment, homes)), {})
+        began, continued = map(_that_rounds, (before[stage], now))
     except (ValueError, TypeError, KeyError, AttributeError):
         return  # nothing is recorded, or nothing that can be read
     if began != continued:
-        text = (
-            f"note: {what} began with {began} and continues with {continued}: results may differ in rounding"
-        )
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        text = f"{what} began with {began} and continues with {continued}: results may differ in rounding"
+        say(console, f"note: {text}")
 
 
 def _that_rounds(facts: Mapping[str, Any]) -> str:
@@ -68,10 +70,9 @@ def commit() -> str | None:
     here = Path(__file__).parent
 
     def git(*command: str) -> str | None:
+        command = ("git", "-C", str(here), *command)
         try:
-            done = subprocess.run(
-                ["git", "-C", str(here), *command], capture_output=True, text=True, timeout=10
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10)
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None

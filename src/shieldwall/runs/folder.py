@@ -55,8 +55,8 @@ class RunFolder:
         path = Path(path)
         file = path / "recipe.yaml"
         if not file.is_file():
-            fresh = not path.exists() or (path.is_dir() and _is_fresh(path))
-            if not fresh and not file.is_file():  # another process may have made the run since
+            is_fresh = not path.exists() or (path.is_dir() and _is_fresh(path))
+            if not is_fresh and not file.is_file():  # another process may have made the run since
                 raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
             with disk_errors(path):
                 path.mkdir(parents=True, exist_ok=True)
@@ -162,10 +162,6 @@ class RunFolder:
         if self.weights_digest() != digest:
             raise UserError(f"{self.path / 'members'}: the weights were changed by another process; {advice}")
 
-    def note_start(self, recipes: str) -> None:
-        """Record the recipes of the members that training starts from: their folder may move or change."""
-        write_atomic(self.path / "start.yaml", recipes.encode())
-
     def epochs_done(self) -> int:
         """The number of epochs that an interrupted training has finished."""
         log = self.path / "training.jsonl"
@@ -183,7 +179,7 @@ class RunFolder:
         path = self.path / "weights.yaml"
         if not path.is_file():
             return {}
-        Sums.read(self.path).check_files(["weights.yaml"])
+        Sums.read(self.path).check_files([path.name])
         try:
             (known,) = read_yaml(path)
             return {str(method): [float(weight) for weight in weights] for method, weights in known.items()}
@@ -197,20 +193,24 @@ class RunFolder:
     def note_environment(self, stage: str, environment: dict[str, Any]) -> None:
         """Record the environment of a verb: the last one under `stage`, and all in the order they ran."""
         known = self.environment()
-        if "history" not in known:
-            known["history"] = [{"stage": name, **facts} for name, facts in known.items()]
-        history = [*known["history"], {"stage": stage, **environment}]
+        earlier = known.get("history") or [{"stage": name, **facts} for name, facts in known.items()]
+        history = [*earlier, {"stage": stage, **environment}]
         content = json.dumps({**known, stage: environment, "history": history}, indent=2) + "\n"
         self.unseal("environment.json")
         write_atomic(self.path / "environment.json", content.encode())
 
     def environment(self) -> dict[str, Any]:
         """The environments of the verbs that ran."""
-        path = self.path / "environment.json"
-        try:
-            return dict(json_value(read_file(path), str(path))) if path.is_file() else {}
-        except (ValueError, TypeError) as error:
-            raise UserError(f"{path} is damaged ({error}); move it away") from error
+        return recorded_environment(self.path)
+
+
+def recorded_environment(folder: Path) -> dict[str, Any]:
+    """What the environment.json of a run, or of a shard, says by stage."""
+    path = folder / "environment.json"
+    try:
+        return dict(json_value(read_file(path), str(path))) if path.is_file() else {}
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path} is damaged ({error}); move it away") from error
 
 
 @contextmanager
@@ -244,10 +244,9 @@ def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
 
 def _inode(file: Path) -> tuple[int, int] | None:
     try:
-        status = file.stat()
+        return (status := file.stat()).st_dev, status.st_ino
     except OSError:
         return None
-    return status.st_dev, status.st_ino
 
 
 def _no_run(path: Path) -> UserError:

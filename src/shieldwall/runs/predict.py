@@ -12,13 +12,12 @@ from torch import Tensor
 
 from shieldwall.data import datasets
 from shieldwall.data.images import MAX_BYTES, ImageRejected, read_picture
-from shieldwall.data.splits import Split
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
 from shieldwall.results.certificates import Certificates
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.trained import classifier_of, noise_of, trained_members
-from shieldwall.smoothing.certify import Predictions, certify, predict
+from shieldwall.runs.trained import classifier_of, load_members, noise_of
+from shieldwall.smoothing.certify import certify, predict
 from shieldwall.texts import read_file
 from shieldwall.vocabulary import ABSTAIN
 
@@ -40,19 +39,11 @@ class Answer:
 
 
 def predict_run(
-    path: Path | str,
-    images: Sequence[Path] = (),
-    *,
-    indices: Sequence[int] = (),
-    vote: str = "we",
-    n: int = 1_000,
-    alpha: float = 0.001,
-    seed: int | None = None,
-    precision: str | None = None,
-    exact_noise: bool | None = None,
-    data_dir: Path | None = None,
-    device: str | None = None,
-) -> list[Answer]:
+    path: Path | str, images: Sequence[Path] = (),
+    *, indices: Sequence[int] = (), vote: str = "we", n: int = 1_000, alpha: float = 0.001,
+    seed: int | None = None, precision: str | None = None, exact_noise: bool | None = None,
+    data_dir: Path | None = None, device: str | None = None,
+) -> list[Answer]:  # fmt: skip
     """Classify image files, and test inputs given by index, with the smoothed classifier of a run.
 
     Args:
@@ -63,37 +54,43 @@ def predict_run(
     """
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
-    run = RunFolder(path)
-    chosen_device = resolve_device(device)
-    shape, classes = datasets.dataset_spec(run.recipe.data)
-    inputs = [read_image(image, shape) for image in images]
+    run, chosen_device = RunFolder(path), resolve_device(device)
+    spec = datasets.dataset_spec(run.recipe.data)
+    inputs = [read_image(image, spec.shape) for image in images]
     truths: list[str | None] = [None] * len(images)
     if indices:
         dataset = datasets.load(run.recipe.data, data_dir)
-        inputs += _test_images(dataset.test, indices)
-        classes = dataset.classes
-        truths += [classes[int(dataset.test.labels[index])] for index in indices]
-    sources = [*map(str, images), *(f"test input {index}" for index in indices)]
+        test, spec = dataset.test, spec._replace(classes=dataset.classes)
+        for index in indices:
+            if not 0 <= index < len(test):
+                raise UserError(
+                    f"there is no test input {index}; they are numbered from 0 to {len(test) - 1}"
+                )
+        inputs += test.images(list(indices)).unbind()
+        truths += [spec.classes[int(test.labels[index])] for index in indices]
     certified = run.recipe.certification
-    exact = certified.exact_noise if exact_noise is None else exact_noise
-    precision = certified.precision if precision is None else precision
-    classifier = classifier_of(vote, trained_members(run, len(classes), shape, chosen_device))
+    exact_noise = certified.exact_noise if exact_noise is None else exact_noise
     predictions = predict(
-        classifier, torch.stack(inputs), noise=noise_of(run.recipe, exact=exact), n=n, alpha=alpha, seed=seed,
-        indices=[*range(len(images)), *indices], precision=precision, device=chosen_device,
+        classifier_of(vote, load_members(run, spec, chosen_device)), torch.stack(inputs),
+        noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha, seed=seed,
+        indices=[*range(len(images)), *indices], device=chosen_device,
+        precision=certified.precision if precision is None else precision,
     )  # fmt: skip
-    return [_answer(predictions, k, sources[k], truths[k], classes) for k in range(len(sources))]
+    sources = [*map(str, images), *(f"test input {index}" for index in indices)]
+    answers = []
+    for k, (source, truth) in enumerate(zip(sources, truths, strict=True)):
+        label, counts = int(predictions.labels[k]), predictions.counts[k]
+        leading = (-counts).argsort(kind="stable")[:3].tolist()
+        votes = [(spec.classes[c], int(counts[c])) for c in leading if counts[c]]
+        name = None if label == ABSTAIN else spec.classes[label]
+        answers.append(Answer(source, name, truth, votes, float(predictions.p_values[k])))
+    return answers
 
 
 def certify_files(
-    path: Path | str,
-    images: Sequence[Path],
-    *,
-    vote: str = "we",
-    seed: int | None = None,
-    device: str | None = None,
-    **changes: Any,
-) -> tuple[Certificates, tuple[str, ...]]:
+    path: Path | str, images: Sequence[Path],
+    *, vote: str = "we", seed: int | None = None, device: str | None = None, **changes: Any,
+) -> tuple[Certificates, tuple[str, ...]]:  # fmt: skip
     """Certificates of image files by one vote of a run, and the names of the classes.
 
     Args:
@@ -101,47 +98,25 @@ def certify_files(
         seed: of the noise; by default a fresh secret one.
     """
     run, chosen_device = RunFolder(path), resolve_device(device)
-    shape, classes = datasets.dataset_spec(run.recipe.data)
+    spec = datasets.dataset_spec(run.recipe.data)
     changes = {name: value for name, value in changes.items() if value is not None}
     how = replace(run.recipe.certification, **changes)
     certificates = certify(
-        classifier_of(vote, trained_members(run, len(classes), shape, chosen_device)),
-        torch.stack([read_image(image, shape) for image in images]),
+        classifier_of(vote, load_members(run, spec, chosen_device)),
+        torch.stack([read_image(image, spec.shape) for image in images]),
         noise=noise_of(run.recipe, exact=how.exact_noise), n0=how.n0, n=how.n, alpha=how.alpha,
         bound=how.bound, radii=how.radii or None, norm=how.norm, precision=how.precision,
         seed=secrets.randbits(63) if seed is None else seed, device=chosen_device,
     )  # fmt: skip
-    return certificates, classes
-
-
-def _answer(
-    predictions: Predictions, k: int, source: str, truth: str | None, classes: Sequence[str]
-) -> Answer:
-    label, counts = int(predictions.labels[k]), predictions.counts[k]
-    leading = (-counts).argsort(kind="stable")[:3].tolist()
-    return Answer(
-        source=source,
-        label=None if label == ABSTAIN else classes[label],
-        truth=truth,
-        votes=[(classes[c], int(counts[c])) for c in leading if counts[c]],
-        p_value=float(predictions.p_values[k]),
-    )
-
-
-def _test_images(test: Split, indices: Sequence[int]) -> Sequence[Tensor]:
-    for index in indices:
-        if not 0 <= index < len(test):
-            raise UserError(f"there is no test input {index}; they are numbered from 0 to {len(test) - 1}")
-    return test.images(list(indices)).unbind()
+    return certificates, spec.classes
 
 
 def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
     """An image file as (C, H, W) in [0, 1], multiples of 1/255; its size must be the model's."""
     channels, height, width = shape
+    mode = "L" if channels == 1 else "RGB"
     try:
-        picture = read_picture(
-            read_file(path, MAX_BYTES), "L" if channels == 1 else "RGB", least=(width, height)
-        )
+        picture = read_picture(read_file(path, MAX_BYTES), mode, least=(width, height))
     except ImageRejected as error:
         raise UserError(f"{path}: {error}") from error
     if picture.size != (width, height):

@@ -10,7 +10,6 @@ benchmarks/keep.py puts them there. The package is never written to: a command t
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
@@ -69,8 +68,14 @@ def resolve_run(run: Path | str, *, to_write: bool = False) -> Path:
     source = packaged_run(name)
     if not to_write:
         return source
-    _copy(source, copy, checksums()[name])
+    _copy(source, copy)
     return copy
+
+
+def resolve_sources(init_from: str, *, to_write: bool = False) -> list[Path]:
+    """What a recipe's `init_from` names, separated by commas: runs, pretrained names, or files of weights."""
+    sources = [init_from] if Path(init_from).exists() else init_from.split(",")
+    return [resolve_run(source.strip(), to_write=to_write) for source in sources]
 
 
 def sha256(path: Path) -> str:
@@ -79,27 +84,20 @@ def sha256(path: Path) -> str:
 
 def _is_copy(folder: Path, name: str) -> bool:
     """Whether a folder has the recipe and members of the pretrained ensemble; its other files may differ."""
-    fixed = {
-        file: digest
-        for file, digest in checksums()[name].items()
-        if file == "recipe.yaml" or file.startswith("members/")
-    }
+    fixed = (file for file in checksums()[name] if file == "recipe.yaml" or file.startswith("members/"))
     return all(
-        (folder / file).is_file() and sha256(folder / file) == digest for file, digest in fixed.items()
+        (folder / file).is_file() and sha256(folder / file) == checksums()[name][file] for file in fixed
     )
 
 
-def _copy(source: Path, target: Path, files: Iterable[str]) -> None:
+def _copy(source: Path, target: Path) -> None:
     """Copy in one step, safe if several processes copy at once."""
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as part:
-            whole = Path(part) / target.name
-            for file in files:
-                (whole / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source / file, whole / file)
+            whole = shutil.copytree(source, Path(part) / target.name, copy_function=shutil.copyfile)
             try:
-                whole.rename(target)
+                Path(whole).rename(target)
             except OSError:
                 if not target.is_dir():
                     raise

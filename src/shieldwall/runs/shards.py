@@ -22,9 +22,9 @@ from shieldwall.files import disk_errors
 from shieldwall.recipes import difference
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.results.certificate_writer import WANTED, CertificateWriter, read_lines, read_settings
-from shieldwall.runs.folder import RunFolder, exclusive_lock
+from shieldwall.runs.folder import RunFolder, exclusive_lock, recorded_environment
 from shieldwall.runs.verify import check_counts_in
-from shieldwall.texts import is_folder_name, json_value, read_file
+from shieldwall.texts import is_folder_name
 
 _SHARD = "shard"
 """The setting of a shard that the merged certificates do not have."""
@@ -40,21 +40,22 @@ class Shard:
     @classmethod
     def parse(cls, text: str, environment: Mapping[str, str] = os.environ) -> "Shard":
         """Read 3/16; `auto`, the place in a SLURM job array; or auto/16, the place in a Kubernetes job."""
+        number: str | int
         number, slash, count = text.partition("/")
         try:
-            if number != "auto":
-                return cls(int(number), int(count))
-            if "SLURM_ARRAY_TASK_ID" in environment:
+            if number == "auto" and "SLURM_ARRAY_TASK_ID" in environment:
                 first = int(environment.get("SLURM_ARRAY_TASK_MIN", "0"))
-                size = int(count) if slash else int(environment["SLURM_ARRAY_TASK_COUNT"])
-                return cls(int(environment["SLURM_ARRAY_TASK_ID"]) - first + 1, size)
-            if "JOB_COMPLETION_INDEX" in environment and slash:
-                return cls(int(environment["JOB_COMPLETION_INDEX"]) + 1, int(count))
-        except UserError:
-            raise
+                number = int(environment["SLURM_ARRAY_TASK_ID"]) - first + 1
+                count = count if slash else environment["SLURM_ARRAY_TASK_COUNT"]
+            elif number == "auto":
+                number = int(environment["JOB_COMPLETION_INDEX"]) + 1
+            place = int(number), int(count)
         except (ValueError, KeyError) as error:
-            raise _not_a_shard(text) from error
-        raise _not_a_shard(text)
+            raise UserError(
+                "--shard takes a part and the number of parts, such as 3/16, `auto` in a SLURM job array, or "
+                f"auto/16 in an indexed Kubernetes job of 16; given: {text!r}"
+            ) from error
+        return cls(*place)
 
     def __post_init__(self) -> None:
         if not 1 <= self.number <= self.count:
@@ -93,33 +94,38 @@ def shards_folder(certificates: Path) -> Path:
     return certificates.with_name(f"{certificates.name}.shards")
 
 
+def folders(certificates: Path) -> list[Path]:
+    return sorted(shards_folder(certificates).glob("*-of-*"))
+
+
 def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -> RunFolder:
     """Merge a run's shards into the folder that a single process would have written, and remove them."""
     check_folder_name(to)
     run = RunFolder(path)
     certificates = run.path / to
     with run.lock():
-        folders = sorted(folder.parent for folder in shards_folder(certificates).glob("*/settings.yaml"))
-        if not folders:
+        parts = [folder for folder in folders(certificates) if (folder / "settings.yaml").is_file()]
+        if not parts:
             raise UserError(
                 f"{run.path} has no shards of {to} to merge; make them with `shieldwall certify --shard K/N`"
             )
-        for folder in folders if run.is_trained() else ():
-            if read_settings(folder / "settings.yaml").get("members_sha256") != run.weights_digest():
-                raise UserError(f"{folder} was certified with other members than the run's; delete it")
-        settings = _common_settings(folders)
+        for part in parts if run.is_trained() else ():
+            if read_settings(part / "settings.yaml").get("members_sha256") != run.weights_digest():
+                raise UserError(f"{part} was certified with other members than the run's; delete it")
+        settings = _common_settings(parts)
         total = int(settings[WANTED])
-        for folder in folders:
-            check_counts_in(folder)
+        for part in parts:
+            check_counts_in(part)
         if not run.check_certificates(to):
             check_counts_in(certificates)
-        votes = sorted(file.stem for file in folders[0].glob("*.tsv"))
-        lines = {vote: _lines_by_input(folders, vote) for vote in votes}
+        votes = sorted(file.stem for file in parts[0].glob("*.tsv"))
+        by_input: dict[int, tuple[bytes, ...]] = {}
+        for part in parts:
+            by_input = read_lines(part, votes) | by_input  # the first shard's stay
         wanted = range(0, total * settings["every"], settings["every"])
-        there = set.intersection(*(set(by_input) for by_input in lines.values()))
-        there |= set(read_lines(certificates, votes))
+        there = by_input.keys() | read_lines(certificates, votes).keys()
         if missing := [index for index in wanted if index not in there]:
-            names, count = [folder.name for folder in folders], int(folders[0].name.rpartition("-")[2])
+            names, count = [part.name for part in parts], int(parts[0].name.rpartition("-")[2])
             lost = [name for k in range(count) if (name := f"{k + 1}-of-{count}") not in names]
             raise UserError(
                 f"{len(missing)} of {total} inputs of {to} are not certified yet, input {missing[0]} first; "
@@ -129,21 +135,19 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
         run.unseal(f"{to}/")
         with CertificateWriter(certificates, votes, settings) as writer:
             for index in remaining(writer.done, wanted, writer.path):
-                writer.append_lines({vote: lines[vote][index] for vote in votes})
-        environment = json_value(read_file(file := folders[0] / "environment.json"), str(file))
-        run.note_environment("certify", {**environment, "processes": len(folders)})
+                writer.append_lines(dict(zip(votes, by_input[index], strict=True)))
+        facts = recorded_environment(parts[0]).get("certify", {})
+        run.note_environment("certify", {**facts, "processes": len(parts)})
         run.seal(*RUN_FILES, "members", to)
         shutil.rmtree(shards_folder(certificates))
-    console.print(f"{certificates}: {total} inputs of {len(folders)} shards", soft_wrap=True)
+    console.print(f"{certificates}: {total} inputs of {len(parts)} shards", soft_wrap=True)
     return run
 
 
 def certified_inputs(certificates: Path) -> set[int]:
     """The inputs that are certified for all votes, by one process or in shards."""
-    folders = (certificates, *shards_folder(certificates).glob("*-of-*"))
-    return {
-        index for each in folders for index in read_lines(each, [file.stem for file in each.glob("*.tsv")])
-    }
+    homes = (certificates, *folders(certificates))
+    return {index for home in homes for index in read_lines(home, [file.stem for file in home.glob("*.tsv")])}
 
 
 def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Sequence[int]:
@@ -154,29 +158,13 @@ def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Seque
     return wanted[common:]
 
 
-def _common_settings(folders: Sequence[Path]) -> dict[str, Any]:
+def _common_settings(parts: Sequence[Path]) -> dict[str, Any]:
     """The settings that all shards share."""
-    first = read_settings(folders[0] / "settings.yaml")
-    for folder in folders[1:]:
-        other = read_settings(folder / "settings.yaml")
-        if different := difference({**first, _SHARD: None}, {**other, _SHARD: None}):
+    first, *others = ({**read_settings(part / "settings.yaml"), _SHARD: None} for part in parts)
+    for part, other in zip(parts[1:], others, strict=True):
+        if different := difference(first, other):
             raise UserError(
-                f"{folders[0]} and {folder.name} were certified with other settings ({different}); "
+                f"{parts[0]} and {part.name} were certified with other settings ({different}); "
                 "delete the one that is wrong"
             )
     return {key: value for key, value in first.items() if key != _SHARD}
-
-
-def _lines_by_input(folders: Sequence[Path], vote: str) -> dict[int, bytes]:
-    by_input: dict[int, bytes] = {}
-    for folder in folders:
-        for index, (line,) in read_lines(folder, [vote]).items():
-            by_input.setdefault(index, line)
-    return by_input
-
-
-def _not_a_shard(text: str) -> UserError:
-    return UserError(
-        "--shard takes a part and the number of parts, such as 3/16, `auto` in a SLURM job array, or auto/16 "
-        f"in an indexed Kubernetes job of 16; given: {text!r}"
-    )

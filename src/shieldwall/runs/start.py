@@ -20,6 +20,7 @@ from shieldwall.models.registry import models_of
 from shieldwall.recipes import Recipe
 from shieldwall.results.checks import Sums
 from shieldwall.runs.folder import RunFolder
+from shieldwall.runs.pretrained import resolve_sources
 
 
 @dataclass(frozen=True)
@@ -49,41 +50,34 @@ class Start:
         return "---\n".join([self.run.recipe.to_yaml(), *([before.read_text()] if before.is_file() else [])])
 
 
-def sources_of(init_from: str) -> list[str]:
-    """What a recipe's `init_from` names, separated by commas."""
-    return [init_from] if Path(init_from).exists() else [part.strip() for part in init_from.split(",")]
-
-
 def starting_members(recipe: Recipe) -> list[Start]:
     """What the members start from, one for each, or none; refused where it cannot be theirs."""
     if recipe.init_from is None:
         return []
-    starts = [start for source in sources_of(recipe.init_from) for start in _starts(Path(source))]
+    starts = [start for source in resolve_sources(recipe.init_from) for start in _starts(source)]
     if len(starts) != recipe.members:
         raise UserError(
             f"cannot start from {recipe.init_from}: it has {len(starts)} members, the recipe {recipe.members}"
         )
-    models = [start.model or own for start, own in zip(starts, _models(recipe), strict=True)]
-    for start, own, model in zip(starts, _models(recipe), models, strict=True):
-        if model != own:
-            raise UserError(
-                f"cannot start from {start.path}: its model is {model!r}, the recipe's {own!r}; "
-                f"--set model={','.join(dict.fromkeys(models) if len(set(models)) == 1 else models)}"
-            )
-        if start.run and start.run.recipe.data != recipe.data:
-            raise UserError(
-                f"cannot start from {start.run.path}: its data is {start.run.recipe.data!r}, "
-                f"the recipe's {recipe.data!r}"
-            )
+    own = models_of(recipe.model, recipe.members)
+    models = [start.model or model for start, model in zip(starts, own, strict=True)]
+    advice = ",".join(dict.fromkeys(models) if len(set(models)) == 1 else models)
+    for start, ours, theirs in zip(starts, own, models, strict=True):
+        if theirs != ours:
+            what = f"{start.path}: its model is {theirs!r}, the recipe's {ours!r}; --set model={advice}"
+            raise UserError(f"cannot start from {what}")
+        if start.run and (data := start.run.recipe.data) != recipe.data:
+            what = f"{start.run.path}: its data is {data!r}, the recipe's {recipe.data!r}"
+            raise UserError(f"cannot start from {what}")
     return starts
 
 
 def warnings_of(recipe: Recipe, starts: Iterable[Start]) -> list[str]:
     """How the members to start from were trained in another way than the recipe expects."""
-    said = []
+    warnings = []
     for start in starts:
         if start.run is None:
-            said.append(f"{start.path} does not say with which noise and method it was trained")
+            warnings.append(f"{start.path} does not say with which noise and method it was trained")
             continue
         theirs = start.run.recipe
         for what, own, other in (
@@ -91,8 +85,8 @@ def warnings_of(recipe: Recipe, starts: Iterable[Start]) -> list[str]:
             ("method", _base(recipe), _base(theirs)),
         ):
             if own != other:
-                said.append(f"{start.run.path} was trained with the {what} {other}, not {own}")
-    return list(dict.fromkeys(said))
+                warnings.append(f"{start.run.path} was trained with the {what} {other}, not {own}")
+    return list(dict.fromkeys(warnings))
 
 
 def described_once(starts: Sequence[Start]) -> str:
@@ -105,14 +99,10 @@ def _starts(source: Path) -> list[Start]:
         return [Start(source, None, None)]
     run = RunFolder(source.parent.parent if source.is_file() else source)
     run.check_trained()
-    pairs = zip(run.member_paths(), _models(run.recipe), strict=True)
+    pairs = zip(run.member_paths(), models_of(run.recipe.model, run.recipe.members), strict=True)
     chosen = [Start(path, run, model) for path, model in pairs if not source.is_file() or path == source]
     Sums.read(run.path).check_files([f"members/{start.path.name}" for start in chosen])
     return chosen
-
-
-def _models(recipe: Recipe) -> list[str]:
-    return models_of(recipe.model, recipe.members)
 
 
 def _base(recipe: Recipe) -> str:

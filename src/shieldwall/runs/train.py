@@ -13,14 +13,15 @@ from shieldwall.data import datasets
 from shieldwall.devices import check_memory, resolve_device
 from shieldwall.distributed import ProcessGroup
 from shieldwall.errors import UserError, require
-from shieldwall.files import disk_errors
+from shieldwall.files import disk_errors, write_atomic
 from shieldwall.models.registry import build_members, check_trusted, code_digest
 from shieldwall.recipes import Recipe
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment
+from shieldwall.runs.environment import QUIET, say
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.start import described_once, starting_members, warnings_of
-from shieldwall.runs.trained import QUIET, noise_of, training_part
+from shieldwall.runs.trained import noise_of, training_part
 from shieldwall.texts import json_value, read_file
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
@@ -32,14 +33,10 @@ FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes train
 
 
 def train_run(
-    recipe: Recipe,
-    path: Path | str,
-    *,
-    data_dir: Path | None = None,
-    device: str | None = None,
-    tensorboard: bool = False,
+    recipe: Recipe, path: Path | str,
+    *, data_dir: Path | None = None, device: str | None = None, tensorboard: bool = False,
     console: Console = QUIET,
-) -> RunFolder:
+) -> RunFolder:  # fmt: skip
     """Train the recipe's members into the run folder `path`, with TensorBoard event files if asked for.
 
     Processes started by torchrun train together; rank 0 writes the run folder.
@@ -73,23 +70,26 @@ def train_run(
         run = RunFolder.create(path, recipe)
         with run.lock() as check_lock:
             if world.broadcast(run.is_trained()):
-                console.print(f"{run.path} is trained already", highlight=False, markup=False, soft_wrap=True)
+                say(console, f"{run.path} is trained already")
                 if tensorboard:
                     _write_curves(run)
                 return run
-            _refuse_other_code(run, code)
+            if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
+                raise UserError(
+                    f"the code of the model {recipe.model} has changed since {run.path} was started; choose "
+                    "another folder with --out, or restore the code"
+                )
             run.unseal("start.yaml", "training.jsonl")
             run.seal("recipe.yaml")
-            if starts:
-                run.note_start(described_once(starts))
+            if starts:  # their folders may move or change
+                write_atomic(run.path / "start.yaml", described_once(starts).encode())
                 for warning in warnings_of(recipe, starts):
-                    console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
+                    say(console, f"warning: {warning}")
             elif isinstance(objective, DRT):
-                console.print(FROM_SCRATCH, highlight=False, soft_wrap=True)
+                say(console, FROM_SCRATCH)
             described = {**environment.describe(where), "processes": world.size}
             if run.checkpoint.is_file():
-                file = run.path / "environment.json"
-                environment.say_if_changed(console, "this training", file, "train", described)
+                environment.say_if_changed(console, "this training", "train", described, run.path)
             described |= {"data_sha256": dataset.train.digest(), **({"code_sha256": code} if code else {})}
             run.note_environment("train", described)
             run.seal("start.yaml")
@@ -101,15 +101,6 @@ def train_run(
             run.seal(*RUN_FILES, "members")
             run.checkpoint.unlink(missing_ok=True)
     return run
-
-
-def _refuse_other_code(run: RunFolder, code: str | None) -> None:
-    """An interrupted training resumes with the model's code unchanged."""
-    if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
-        raise UserError(
-            f"the code of the model {run.recipe.model} has changed since {run.path} was started; "
-            "choose another folder with --out, or restore the code"
-        )
 
 
 @contextmanager
@@ -159,13 +150,9 @@ def _write_curves(run: RunFolder) -> None:
 
 
 def _logged(
-    training: Callable[..., list[Record]],
-    run: RunFolder,
-    images: int,
-    console: Console,
-    write: Write,
+    training: Callable[..., list[Record]], run: RunFolder, images: int, console: Console, write: Write,
     check_lock: Callable[[], None],
-) -> list[Record]:
+) -> list[Record]:  # fmt: skip
     """Train with a checkpoint and a log in the run folder, and progress on the console."""
     title = f"training {run.recipe.members} members"
     total, done, note = run.recipe.schedule.epochs * images, run.epochs_done() * images, ""

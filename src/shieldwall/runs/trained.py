@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 
 from shieldwall.data import datasets
+from shieldwall.data.datasets import DatasetSpec
 from shieldwall.data.splits import Dataset, Split
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
@@ -28,8 +28,6 @@ from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.vocabulary import MME, WE
 
-QUIET = Console(quiet=True)
-
 
 @dataclass(frozen=True)
 class TrainedRun:
@@ -42,13 +40,9 @@ class TrainedRun:
 
     @classmethod
     def open(
-        cls,
-        folder: RunFolder,
-        *,
-        data_dir: Path | None = None,
-        device: str | None = None,
-        held_out: bool = False,
-    ) -> "TrainedRun":
+        cls, folder: RunFolder,
+        *, data_dir: Path | None = None, device: str | None = None, held_out: bool = False,
+    ) -> "TrainedRun":  # fmt: skip
         """With `held_out` the training images that no member has seen are in the place of the test images."""
         chosen_device = resolve_device(device)
         dataset = datasets.load(folder.recipe.data, data_dir)
@@ -73,14 +67,9 @@ class TrainedRun:
         return vote_set(names, count_members(self.members), self.folder.tuned_weights())
 
     def sampler(
-        self,
-        plan: Plan,
-        votes: VoteSet,
-        *,
-        batch_size: int | None = None,
-        compile: bool = False,
-        prepare: bool = False,
-    ) -> Sampler:
+        self, plan: Plan, votes: VoteSet,
+        *, batch_size: int | None = None, compile: bool = False, prepare: bool = False,
+    ) -> Sampler:  # fmt: skip
         return Sampler.of_plan(
             self.members, votes, plan, shape=self.dataset.shape, device=self.device,
             batch_size=batch_size, compile=compile, prepare=prepare, example=self.image(plan.noise, 0),
@@ -102,24 +91,18 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
     for a single member. The module takes images in [0, 1], (B, ...), and returns scores (B, K). Its members
     were trained on images with noise, its `trained_noise`: to certify it with other noise gives a warning.
     """
-    folder = _folder(what)
-    shape, classes = datasets.dataset_spec(folder.recipe.data)
-    members = trained_members(folder, len(classes), shape, torch.device("cpu"))
+    if not isinstance(what, (str, Path)):
+        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {describe(what)}")
+    is_path = isinstance(what, Path) or "/" in what
+    if is_path and not Path(what).exists():
+        raise UserError(f"{what} is not a run folder: it does not exist")
+    folder = RunFolder(what if Path(what).exists() else packaged_run(str(what)))
+    members = load_members(folder, datasets.dataset_spec(folder.recipe.data), torch.device("cpu"))
     members = [member.to(folder.weights_dtype()) for member in members]
     module = classifier_of(vote, members).eval()
     for part in (module, *members):
         setattr(part, TRAINED_NOISE, noise_of(folder.recipe))
     return module
-
-
-def _folder(what: str | Path) -> RunFolder:
-    if not isinstance(what, (str, Path)):
-        raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {describe(what)}")
-    if Path(what).exists():
-        return RunFolder(what)
-    if isinstance(what, Path) or "/" in what:
-        raise UserError(f"{what} is not a run folder: it does not exist")
-    return RunFolder(packaged_run(what))
 
 
 def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:
@@ -131,18 +114,11 @@ def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:
     return ExactGaussian(recipe.sigma)
 
 
-def load_members(run: RunFolder, dataset: Dataset, device: torch.device) -> list[nn.Module]:
-    """The run's trained members, ready to classify."""
-    return trained_members(run, len(dataset.classes), dataset.shape, device)
-
-
-def trained_members(
-    run: RunFolder, classes: int, shape: tuple[int, int, int], device: torch.device
-) -> list[nn.Module]:
-    """The same without the data, for images of this shape and this number of classes."""
+def load_members(run: RunFolder, images: Dataset | DatasetSpec, device: torch.device) -> list[nn.Module]:
+    """The run's trained members, ready to classify such images."""
     recipe = run.recipe
     check_trusted(recipe.model)
-    members = build_members(recipe.model, recipe.members, classes, shape, recipe.seed)
+    members = build_members(recipe.model, recipe.members, len(images.classes), images.shape, recipe.seed)
     run.load_members(members)
     return [to_device(member, device).eval() for member in members]
 

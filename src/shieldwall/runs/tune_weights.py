@@ -1,5 +1,6 @@
 """members -> weights: tune the weighted vote on images that the members have not seen."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,15 +8,13 @@ import numpy as np
 import torch
 
 from shieldwall.binomial import clopper_pearson_lower
-from shieldwall.data import datasets
-from shieldwall.devices import resolve_device
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import accuracy, certified_accuracy, grid_search_weights, sween_weights
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.trained import held_out_part, load_members, noise_of
+from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.smoothing.confidences import noisy_confidences
 
 METHODS = ("sween", "grid")
@@ -36,15 +35,10 @@ class TunedWeights:
 
 
 def tune_weights_run(
-    path: Path | str,
-    method: str = "sween",
-    *,
-    objective: str = "accuracy",
-    radius: float | None = None,
-    copies: int | None = None,
-    data_dir: Path | None = None,
-    device: str | None = None,
-) -> tuple[TunedWeights, TunedWeights]:
+    path: Path | str, method: str = "sween",
+    *, objective: str = "accuracy", radius: float | None = None, copies: int | None = None,
+    data_dir: Path | None = None, device: str | None = None,
+) -> tuple[TunedWeights, TunedWeights]:  # fmt: skip
     """Tune weights into the run folder.  -> equal weights, and the tuned ones
 
     Certification then adds the vote `we-sween` or `we-grid`, or `we-grid-R` for certified accuracy at the
@@ -70,27 +64,24 @@ def tune_weights_run(
     if copies < 1:
         raise UserError(f"--copies must be at least 1; given: {copies}")
     noise = noise_of(run.recipe)
-    score = (
-        accuracy
-        if radius is None
-        else certified_accuracy(copies_needed(noise, radius, copies, run.recipe.certification))
-    )
-    where = resolve_device(device)
-    dataset = datasets.load(run.recipe.data, data_dir)
-    if run.environment().get("train", {}).get("data_sha256") not in (None, dataset.train.digest()):
+    score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = accuracy
+    if radius is not None:
+        score = certified_accuracy(copies_needed(noise, radius, copies, run.recipe.certification))
+    trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=True)
+    train, images = trained.dataset.train, trained.dataset.test
+    if run.environment().get("train", {}).get("data_sha256") not in (None, train.digest()):
         raise UserError(
             f"{run.path} was trained on other images than those of {run.recipe.data} that are found now; "
             "give the folder that it was trained on with --data-dir"
         )
-    images = held_out_part(run.recipe, dataset)
-    members = load_members(run, dataset, where)
-    confidences = noisy_confidences(members, images, noise, copies=copies, seed=run.recipe.seed, device=where)
-    labels = images.labels.cpu()
-    tuned = (
-        sween_weights(confidences, labels)
-        if method == "sween"
-        else grid_search_weights(confidences, labels, score=score)
+    confidences = noisy_confidences(
+        trained.members, images, noise, copies=copies, seed=run.recipe.seed, device=trained.device
     )
+    labels = images.labels.cpu()
+    if method == "sween":
+        tuned = sween_weights(confidences, labels)
+    else:
+        tuned = grid_search_weights(confidences, labels, score=score)
     name = method if radius is None else f"{method}-{radius:g}"
     with run.lock():
         run.save_weights(name, tuned.tolist())

@@ -96,13 +96,17 @@ def _verify(path: Path) -> Verification:
             raise UserError(f"{path / 'recipe.yaml'} is missing")
         texts = {file.name: file.read_text(errors="replace") for file in path.glob("environment.json")}
         _check_sums(sums, RunRecord("", path, {}, texts).environment)
-        for settings in (*path.glob("*/settings.yaml"), *path.glob("*.shards/*/settings.yaml")):
-            _check_members(path, read_settings(settings))
-        for settings in path.glob("*.shards/*/settings.yaml"):
+        files = sorted(path.glob("members/member-*.safetensors"), key=lambda file: (len(file.name), file))
+        digest = sha256(b"".join(file.read_bytes() for file in files))
+        of_shards = list(path.glob("*.shards/*/settings.yaml"))
+        for settings in (*path.glob("*/settings.yaml"), *of_shards):
+            if files and read_settings(settings).get("members_sha256", digest) != digest:
+                raise UserError(f"{path / 'members'}: these are not the members that were certified")
+        for settings in of_shards:
             check_counts_in(settings.parent)
         if (path / "checkpoint.safetensors").is_file():
             check_seal(path / "checkpoint.safetensors")
-        records = [record for settings in _settings_files(path) for record in _records_in(settings.parent)]
+        records = [each for file in _settings_files(path) for each in read_runs(_tables_in(file.parent))]
         open_files = _without_digest(path, sums)
     else:
         records, open_files = read_runs([path]), []
@@ -114,15 +118,17 @@ def _verify(path: Path) -> Verification:
             check_counts(record.certificates, record.settings, str(record.home))
         elif record.is_run:
             raise UserError(f"{record.home} has certificates without counts; certify again")
+    status, detail = VERIFIED, "; ".join(_description(record, path) for record in records)
+    detail = detail or "not certified yet"
     if any(table.counts is None for table in tables):
         return Verification(str(path), UNVERIFIED, "it has no counts to check")
-    shown = "; ".join(_shown(record, path) for record in records) or "not certified yet"
     if not sums.by_name:
-        return Verification(str(path), UNVERIFIED, f"{shown}; made without {SUMS}", sum(map(len, tables)))
-    shown = f"{shown}; {len(sums.by_name)} digest{'s' * (len(sums.by_name) > 1)}"
-    if open_files:
-        shown = f"{shown}, none yet of {', '.join(open_files)}"
-    return Verification(str(path), INTERRUPTED if open_files else VERIFIED, shown, sum(map(len, tables)))
+        status, detail = UNVERIFIED, f"{detail}; made without {SUMS}"
+    else:
+        detail = f"{detail}; {len(sums.by_name)} digest{'s' * (len(sums.by_name) > 1)}"
+        if open_files:
+            status, detail = INTERRUPTED, f"{detail}, none yet of {', '.join(open_files)}"
+    return Verification(str(path), status, detail, sum(map(len, tables)))
 
 
 def _settings_files(run: Path) -> list[Path]:
@@ -130,20 +136,20 @@ def _settings_files(run: Path) -> list[Path]:
     return sorted(run.glob("*/settings.yaml"), key=lambda file: (file.parent.name != FOLDER, file))
 
 
-def _records_in(folder: Path) -> list[RunRecord]:
-    """The certificates in a folder of a run, without files that have none yet."""
-    return read_runs([file for file in sorted(folder.glob("*.tsv")) if file.read_bytes().count(b"\n") > 1])
+def _tables_in(folder: Path) -> list[Path]:
+    """The files of certificates in a folder, without those that have none yet."""
+    return [file for file in sorted(folder.glob("*.tsv")) if file.read_bytes().count(b"\n") > 1]
 
 
 def _check_sums(sums: Sums, environment: Mapping[str, Mapping[str, Any]]) -> None:
     """The digests are there, and the digest of them, if a verb says that it wrote them."""
-    said = {facts.get("digests") for facts in environment.values()}
-    if (not sums.by_name and said & {SUMS, SEALED}) or (not sums.is_sealed and SEALED in said):
+    written = {facts.get("digests") for facts in environment.values()}
+    if (not sums.by_name and written & {SUMS, SEALED}) or (not sums.is_sealed and SEALED in written):
         what = "the first line of its" if sums.by_name else "its"
         raise UserError(f"{sums.home} has lost {what} {SUMS}, without which no change shows")
 
 
-def _shown(record: RunRecord, run: Path) -> str:
+def _description(record: RunRecord, run: Path) -> str:
     done, wanted = max(map(len, record.certificates.values())), record.settings.get(WANTED)
     inputs = f"{done} of {wanted}" if isinstance(wanted, int) and wanted > done else f"{done}"
     votes = len(record.certificates)
@@ -153,8 +159,7 @@ def _shown(record: RunRecord, run: Path) -> str:
 
 def check_counts_in(folder: Path) -> None:
     """Check the certificates in a folder that has no digests: an interrupted verb left it."""
-    files = [file for file in sorted(folder.glob("*.tsv")) if file.read_bytes().count(b"\n") > 1]
-    parsed = {file.stem: parse(file.read_bytes(), str(file)) for file in files}
+    parsed = {file.stem: parse(file.read_bytes(), str(file)) for file in _tables_in(folder)}
     if parsed:
         settings = read_settings(folder / "settings.yaml")
         certificates = {vote: table for vote, (table, _) in parsed.items()}
@@ -175,48 +180,30 @@ def check_counts(certificates: Mapping[str, Certificates], settings: Mapping[str
             table.selection_counts, table.counts, table.noise or "", table.alpha, norm=table.norm,
             bound="one-sided" if table.bound == NOT_BOUNDED else table.bound or "", size=settings.get("size"),
         )  # fmt: skip
-        _refuse_rows(file, table, again.labels != table.labels, "its label is not what its counts give")
+        checks = [("its label is not what its counts give", again.labels != table.labels)]
         for name in ("p_lower", "p_upper", "radii"):
-            ours, theirs = getattr(table, name), getattr(again, name)
-            wrong = ~np.isclose(ours, theirs, rtol=_ROUNDING, atol=1e-300)
-            _refuse_rows(file, table, wrong, f"its {name.removesuffix('ii')} is not what its counts give")
-        if table.counts.ndim == 3:
-            for k in range(table.counts.shape[1]):
-                member = certificates.get(member_vote(k + 1))
-                if member is not None and member.counts is not None:
-                    common = min(len(member), len(table))
-                    wrong = (member.counts[:common] != table.counts[:common, k]).any(-1)
-                    _refuse_rows(file, table, wrong, f"its counts are not those of {member_vote(k + 1)}")
-
-
-def _refuse_rows(
-    file: str, table: Certificates, wrong: "np.ndarray[Any, np.dtype[np.bool_]]", what: str
-) -> None:
-    if wrong.any():
-        row = int(wrong.argmax())
-        index = "" if table.indices is None else f" (input {table.indices[row]})"
-        raise UserError(f"{file}, line {row + 2}{index}: {what}")
-
-
-def _check_members(run: Path, settings: Mapping[str, Any]) -> None:
-    """The certificates are of the members that the run holds, if it holds any."""
-    files = sorted(run.glob("members/member-*.safetensors"), key=lambda file: (len(file.name), file))
-    digest = sha256(b"".join(file.read_bytes() for file in files))
-    if files and settings.get("members_sha256", digest) != digest:
-        raise UserError(f"{run / 'members'}: these are not the members that were certified")
+            is_close = np.isclose(getattr(table, name), getattr(again, name), rtol=_ROUNDING, atol=1e-300)
+            checks.append((f"its {name.removesuffix('ii')} is not what its counts give", ~is_close))
+        for k in range(table.counts.shape[1] if table.counts.ndim == 3 else 0):
+            member = certificates.get(member_vote(k + 1))
+            if member is not None and member.counts is not None:
+                common = min(len(member), len(table))
+                differ = (member.counts[:common] != table.counts[:common, k]).any(-1)
+                checks.append((f"its counts are not those of {member_vote(k + 1)}", differ))
+        for what, wrong in checks:
+            if wrong.any():
+                row = int(wrong.argmax())
+                index = "" if table.indices is None else f" (input {table.indices[row]})"
+                raise UserError(f"{file}, line {row + 2}{index}: {what}")
 
 
 def _without_digest(run: Path, sums: Sums) -> list[str]:
     """The files of a run that have no digest, because a verb was stopped while it wrote them."""
-    files = [
-        *(run / name for name in (*RUN_FILES, "checkpoint.safetensors")),
-        *run.glob("*.shards/[!.]*-of-*"),
-    ]
-    files += run.glob("members/*.safetensors")
+    patterns = (*RUN_FILES, "checkpoint.safetensors", "*.shards/[!.]*-of-*", "members/*.safetensors")
+    files = [file for pattern in patterns for file in run.glob(pattern)]
     for settings in _settings_files(run):
         files += map(settings.with_name, certificate_names(settings.parent))
-    names = [file.relative_to(run).as_posix() for file in files if file.exists()]
-    return [name for name in names if name not in sums.by_name]
+    return [name for file in files if (name := file.relative_to(run).as_posix()) not in sums.by_name]
 
 
 class _OtherCountsError(UserError):
@@ -237,7 +224,7 @@ def redraw_run(
 
     run, notes = RunFolder(path), []
     for folder in (settings.parent for settings in _settings_files(path)):
-        for record in _records_in(folder):
+        for record in read_runs(_tables_in(folder)):
             held_out = record.settings.get(SPLIT) == HELD_OUT
             trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
             notes.append(f"{folder.name}: {_redraw(trained, record, number)}")
@@ -249,10 +236,9 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     from shieldwall.models.registry import code_digest
     from shieldwall.runs.environment import describe
 
-    settings, folder = record.settings, record.home
+    settings, folder, test = record.settings, record.home, trained.dataset.test
     certified = next(iter(record.certificates.values()))
     assert certified.indices is not None
-    test = trained.dataset.test
     if settings.get("data_sha256", test.digest()) != test.digest():
         raise UserError(f"{folder} was certified on other test images than the {trained.recipe.data} here")
     if settings.get("code_sha256") != code_digest(trained.recipe.model):
@@ -266,11 +252,11 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     correct_only = bool(settings.get("correct_only"))
     plan = replace(trained.plan(certification, settings["seed"]), correct_only=correct_only)
     votes = trained.votes(list(record.certificates))
-    made = record.environment.get("certify", {})
-    here = describe(trained.device)
-    alike = all(made.get(name) == here[name] for name in ("torch", "device", "platform"))
-    alike = alike and not (certification.radii or correct_only)  # rows of a batch depend on other inputs
-    different = 0
+    made, here = record.environment.get("certify", {}), describe(trained.device)
+    must_be_equal = all(made.get(name) == here[name] for name in ("torch", "device", "platform"))
+    if certification.radii or correct_only:  # rows of a batch depend on other inputs
+        must_be_equal = False
+    largest = 0
     with threads(settings.get("threads") if trained.device.type == "cpu" else None):
         sampler = trained.sampler(
             plan, votes, batch_size=settings.get("batch_size"), compile=bool(settings.get("compiled")),
@@ -278,31 +264,32 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         )  # fmt: skip
         for row in rows:
             index = int(certified.indices[row])
-            if certified.truth is not None and int(test.labels[index]) != certified.truth[row]:
+            label = int(test.labels[index])
+            if certified.truth is not None and label != certified.truth[row]:
                 raise _OtherCountsError(
-                    f"{folder}: the true class of input {index} is {int(test.labels[index])}"
+                    f"{folder}: input {index} has the true class {certified.truth[row]} in its file, and "
+                    f"{label} in {trained.recipe.data}"
                 )
             (counts,) = sampler.counts([(index, trained.image(plan.noise, index))], row)
             for vote, again in plan.certificates(counts, votes).items():
                 stored = record.certificates[vote]
                 assert stored.counts is not None
                 assert again.counts is not None
-                ours, theirs = stored.counts[row], again.counts[0]
-                if (ours == theirs).all():
-                    continue
-                different = max(different, int(np.abs(ours - theirs).max()))
-                if alike or _p_value(ours, theirs) < _CHANCE:
+                before, now = stored.counts[row], again.counts[0]
+                difference = int(np.abs(before - now).max())
+                if difference and (must_be_equal or _p_value(before, now) < _CHANCE):
                     raise _OtherCountsError(
-                        f"{folder}: {vote}.tsv, input {index}: drawn again, they are {theirs.tolist()}, "
-                        f"not {ours.tolist()}"
+                        f"{folder}: {vote}.tsv, input {index}: its counts are {before.tolist()}; "
+                        f"drawn again, they are {now.tolist()}"
                     )
-    said = "equal counts"
-    if different:
-        said = (
-            f"they differ by at most {different} of {certification.n}, by another rounding or other noise "
+                largest = max(largest, difference)
+    counts_are = "equal counts"
+    if largest:
+        counts_are = (
+            f"counts differ by at most {largest} of {certification.n}, as rounding or noise differs here "
             f"(made with torch {made.get('torch')} on {made.get('device')})"
         )
-    return f"{len(rows)} inputs drawn again: {said}"
+    return f"{len(rows)} inputs drawn again: {counts_are}"
 
 
 def _p_value(ours: Ints, theirs: Ints) -> float:

@@ -1,8 +1,9 @@
-"""Workers that take tasks and answer them: processes of this machine here, Ray's in `cluster.py`.
+"""Workers that take tasks and answer them: processes of this machine, or tasks of Ray, as `--on` says.
 
 What a worker does is a function (task, worker's number, iterator of inputs), named `module:function`, so that
 only workers import it. Those that share the inputs of one certification take them from an `InputQueue`, one
-by one, so that none waits for the slowest.
+by one, so that none waits for the slowest. Ray decides where and when each runs, by the CPUs and GPUs that it
+declares. All nodes need the same folders: a worker works in the one that the command was given in.
 """
 
 import os
@@ -15,16 +16,21 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any
+from warnings import catch_warnings
 
-from shieldwall.errors import LockedError, UserError
+from shieldwall.errors import LockedError, UserError, require
 
+LOCAL, RAY = "local", "ray"
+GPUS = Path("/proc/driver/nvidia/gpus")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
 """Of a worker. Nothing compiles in processes of its own, which would outlive a kill."""
 POLL_SECONDS = 0.5
 _TAKE = "take"
 
-T = TypeVar("T")
+Answer = Mapping[str, Any]
+"""error, a text or None; whether the folder was `locked`; and the function's value, if there was no error."""
 
 
 class InputQueue:
@@ -57,106 +63,101 @@ class InputQueue:
             stretch.clear()
 
 
-class Workers(ABC, Generic[T]):
-    """Each task given has a name, of any kind, and is answered once."""
+class Workers(ABC):
+    """At most `most` tasks at a time. Each has a name, of any kind, and is answered once."""
 
-    def __init__(self, work: str, most: int) -> None:
-        if most < 1:
-            raise UserError(f"--jobs must be at least 1; given: {most}")
-        self.work, self.most = work, most
-        self.busy: dict[Any, tuple[T, float]] = {}
-        """The tasks that are not answered, and since when."""
+    def __init__(self, work: str, jobs: int, places: Sequence[int] | None) -> None:
+        if jobs < 1:
+            raise UserError(f"--jobs must be at least 1; given: {jobs}")
+        self.work = work
+        self.most = jobs if places is None else min(jobs, max(1, len(places)))
+        self.busy: dict[Any, tuple[Any, float]] = {}
+        """The names of the tasks that are not answered, and since when."""
+        self._queue: Any = InputQueue(places or (), self.most)
 
     @property
-    def names(self) -> list[T]:
+    def names(self) -> list[Any]:
         return [name for name, _ in self.busy.values()]
 
-    @property
-    def idle(self) -> bool:
-        return len(self.busy) < self.most
+    def give(self, name: Any, task: Mapping[str, Any]) -> None:
+        self.busy[self._send(task)] = name, time.monotonic()
 
-    @abstractmethod
-    def give(self, name: T, task: Mapping[str, Any]) -> None: ...
-
-    @abstractmethod
-    def answers(self) -> Iterator[tuple[T, Mapping[str, Any], float]]:
+    def answers(self) -> Iterator[tuple[Any, Answer, float]]:
         """The tasks that ended, each with its answer and its seconds; it waits a moment for one."""
+        for key, answer in self._ended():
+            name, began = self.busy.pop(key)
+            yield name, answer, time.monotonic() - began
 
     @abstractmethod
-    def taken(self) -> list[int]:
-        """How many of the shared inputs each has taken."""
+    def _send(self, task: Mapping[str, Any]) -> Any:
+        """Begin a task.  -> what it is known by here"""
 
     @abstractmethod
-    def stop(self) -> None:
-        """Let those that share inputs end after the current ones."""
+    def _ended(self) -> Iterator[tuple[Any, Answer]]: ...
+
+    def ask(self, question: str) -> Any:
+        """Call a method of the queue of inputs that all share: `taken`, or `stop`."""
+        return getattr(self._queue, question)()
 
     @abstractmethod
     def close(self) -> None:
         """End all at once."""
 
-    def __enter__(self) -> "Workers[T]":
+    def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
 
-class Processes(Workers[T]):
+class Processes(Workers):
     """Processes of this machine with one thread each, started when they are first needed."""
 
-    def __init__(self, work: str, most: int, places: Sequence[int] = ()) -> None:
-        super().__init__(work, most)
-        self._queue = InputQueue(places, most)
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._pipes: dict[int, Connection] = {}
+    def __init__(self, work: str, jobs: int, places: Sequence[int] | None) -> None:
+        super().__init__(work, jobs, places)
+        self._workers: dict[int, tuple[subprocess.Popen[bytes], Connection]] = {}
 
-    def give(self, name: T, task: Mapping[str, Any]) -> None:
+    def _send(self, task: Mapping[str, Any]) -> int:
         number = next(k for k in range(self.most) if k not in self.busy)
-        if number not in self._processes:
-            self._start(number)
-        self.busy[number] = name, time.monotonic()
-        self._pipes[number].send((self.work, task))
+        if number not in self._workers:
+            self._workers[number] = _start(number)
+        self._workers[number][1].send((self.work, task))
+        return number
 
-    def answers(self) -> Iterator[tuple[T, Mapping[str, Any], float]]:
+    def _ended(self) -> Iterator[tuple[int, Answer]]:
         end, number_busy = time.monotonic() + POLL_SECONDS, len(self.busy)
         while len(self.busy) == number_busy and (left := end - time.monotonic()) > 0:
-            yield from self._next(left)
-
-    def _next(self, seconds: float) -> Iterator[tuple[T, Mapping[str, Any], float]]:
-        ready = wait([self._pipes[number] for number in self.busy], seconds)
-        for number in [number for number in self.busy if self._pipes[number] in ready]:
-            try:
-                answer = self._pipes[number].recv()
-                if answer == _TAKE:
-                    self._pipes[number].send(self._queue.take(number))
+            pipes = {number: self._workers[number][1] for number in self.busy}
+            ready = wait(list(pipes.values()), left)
+            for number, pipe in pipes.items():
+                if pipe not in ready:
                     continue
-            except (EOFError, ConnectionError):
-                (process := self._processes.pop(number)).communicate()
-                answer = {"error": f"its process ended with code {process.returncode}", "locked": False}
-            name, began = self.busy.pop(number)
-            yield name, answer, time.monotonic() - began
-
-    def taken(self) -> list[int]:
-        return self._queue.taken()
-
-    def stop(self) -> None:
-        self._queue.stop()
+                try:
+                    if (said := pipe.recv()) == _TAKE:
+                        pipe.send(self._queue.take(number))
+                        continue
+                except (EOFError, ConnectionError):
+                    (process := self._workers.pop(number)[0]).communicate()
+                    said = _failure(f"its process ended with code {process.returncode}")
+                yield number, said
 
     def close(self) -> None:
-        for process in self._processes.values():
+        for process, _ in self._workers.values():
             process.kill()
-        for process in self._processes.values():
+        for process, _ in self._workers.values():
             process.communicate()
 
-    def _start(self, number: int) -> None:
-        """A session of its own: Ctrl-C is for this process alone. Its stdin ends when this process does."""
-        self._pipes[number], theirs = Pipe()
-        command = "from shieldwall.runs.workers import serve; serve()"
-        self._processes[number] = subprocess.Popen(
-            [sys.executable, "-c", command, str(number), str(theirs.fileno())], env=os.environ | ONE_THREAD,
-            pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        theirs.close()
+
+def _start(number: int) -> tuple[subprocess.Popen[bytes], Connection]:
+    """A session of its own: Ctrl-C is for this process alone. Its stdin ends when this process does."""
+    ours, theirs = Pipe()
+    command = "from shieldwall.runs.workers import serve; serve()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, str(number), str(theirs.fileno())], env=os.environ | ONE_THREAD,
+        pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    theirs.close()
+    return process, ours
 
 
 def serve() -> None:
@@ -179,14 +180,116 @@ def serve() -> None:
         pipe.send(answer(work, task, number, take))
 
 
-def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], int | None]) -> dict[str, Any]:
+def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], int | None]) -> Answer:
     """What became of a task; a mistake, or a failure of any kind, is for the one who gave it to tell."""
     try:
         module, _, function = work.partition(":")
         value = getattr(import_module(module), function)(task, number, iter(take, None))
         return {"error": None, "locked": False, "value": value}
     except UserError as error:
-        return {"error": " ".join(str(error).split()), "locked": isinstance(error, LockedError)}
+        return _failure(" ".join(str(error).split()), locked=isinstance(error, LockedError))
     except Exception as error:  # a row that fails in any way must not stop the others
-        said = " ".join(str(error).split())[:300]
-        return {"error": f"{type(error).__name__}: {said}", "locked": False}
+        return _failure(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+
+
+def _failure(error: str, *, locked: bool = False) -> Answer:
+    return {"error": error, "locked": locked}
+
+
+class RayWorkers(Workers):
+    """Tasks of Ray, each with its part of the GPUs; by default as many as there are GPUs, or CPUs without."""
+
+    def __init__(
+        self, on: str, work: str, jobs: int | None, device: str | None, places: Sequence[int] | None
+    ) -> None:
+        require("cluster", f"--on {on}")
+        self._ray: Any = import_module("ray")
+        self._is_ours = not (ray := self._ray).is_initialized()
+        if self._is_ours:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            try:
+                with catch_warnings(action="ignore"):  # the error says the same
+                    ray.init(
+                        None if on == RAY else on, logging_level="ERROR", log_to_driver=False,
+                        runtime_env={"env_vars": ONE_THREAD},
+                    )  # fmt: skip
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise UserError(f"cannot connect to Ray at {on}: {str(error).splitlines()[0]}") from error
+        there = ray.cluster_resources()
+        gpus, cpus = there.get("GPU", 0) if device != "cpu" else 0, there.get("CPU", 1)
+        jobs = int(gpus or cpus) if jobs is None else jobs
+        super().__init__(work, jobs, places)
+        self._needs = {"num_cpus": 1, "num_gpus": min(1, gpus / jobs)}
+        self._numbers: dict[Any, int] = {}
+        """Of the tasks that share inputs, by their order."""
+        self._queue = None
+        if places is not None:  # what a worker that ends had taken is lost: another would not make it again
+            self._needs["max_retries"] = 0
+            self._queue = ray.remote(num_cpus=0)(InputQueue).remote(places, self.most)
+
+    def _send(self, task: Mapping[str, Any]) -> Any:
+        # One that gives its inputs to others only waits for them.
+        needs = {"num_cpus": 0} if task.get("on", LOCAL) != LOCAL else self._needs
+        number = len(self._numbers)
+        arguments = self.work, task, str(Path.cwd()), self._queue, number
+        reference = self._ray.remote(**needs)(_perform).remote(*arguments)
+        self._numbers[reference] = number
+        return reference
+
+    def _ended(self) -> Iterator[tuple[Any, Answer]]:
+        if not self.busy:
+            time.sleep(POLL_SECONDS)
+            return
+        ready, _ = self._ray.wait(list(self.busy), timeout=POLL_SECONDS)
+        for reference in ready:
+            try:
+                yield reference, self._ray.get(reference)
+            except self._ray.exceptions.RayError as error:
+                yield reference, _failure(f"its Ray worker ended: {str(error).splitlines()[0]}")
+        if ready and self._queue is not None:  # it is empty: those that Ray has not begun have nothing to do
+            taken = self.ask("taken")
+            for reference in [each for each in self.busy if not taken[self._numbers[each]]]:
+                self._ray.cancel(reference, force=True)
+                del self.busy[reference]
+
+    def ask(self, question: str) -> Any:
+        return self._ray.get(getattr(self._queue, question).remote())
+
+    def close(self) -> None:
+        for reference in self.busy:
+            self._ray.cancel(reference, force=True)
+        if self._is_ours:
+            self._ray.shutdown()
+
+
+def _perform(work: str, task: Mapping[str, Any], folder: str, queue: Any, number: int) -> Answer:
+    ray: Any = import_module("ray")
+
+    def take() -> int | None:
+        place: int | None = ray.get(queue.take.remote(number))
+        return place
+
+    try:
+        os.chdir(folder)
+    except OSError:
+        node = ray.util.get_node_ip_address()
+        return _failure(f"{folder} is not on the node {node}; all nodes need the same folders")
+    return answer(work, task, 0, take)
+
+
+def workers_of(
+    on: str, work: str, jobs: int | None, device: str | None, places: Sequence[int] | None = None
+) -> Workers:
+    """Workers of this machine (`local`) or of Ray; by default one for each GPU, or each core without one.
+
+    No more than there are places, where these are what is shared.
+    """
+    if on == RAY or on.startswith("ray://"):
+        return RayWorkers(on, work, jobs, device, places)
+    if on != LOCAL:
+        raise UserError(f"--on takes local, ray or ray://HOST:PORT; given: {on!r}")
+    if jobs is None:
+        jobs = (device != "cpu" and len(list(GPUS.glob("*")))) or len(os.sched_getaffinity(0))
+    if jobs > (most := 4 * (os.cpu_count() or 1)):
+        raise UserError(f"--jobs must be at most {most} on this machine; given: {jobs}")
+    return Processes(work, jobs, places)

@@ -9,28 +9,19 @@ import os
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import partial
 
 from rich.console import Console
 
 from shieldwall.files import write_output
-from shieldwall.runs.cluster import GPUS, LOCAL, RAY, workers_of
+from shieldwall.runs.workers import GPUS, LOCAL, RAY, workers_of
 from shieldwall.studies.steps import Places, Step, cost, task, to_do
 from shieldwall.texts import json_value, read_file
 
 _WORK = "shieldwall.studies.work:perform"
 _SECONDS_BETWEEN_LINES = 60.0
 _SAMPLES_TO_SHARE = 1_000_000
-"""A certification of more is worth actors of its own, which take seconds to start."""
-
-
-@dataclass
-class Outcome:
-    """What is left of the steps, and why."""
-
-    left: list[Step]
-    failed: dict[str, str] = field(default_factory=dict)
-    """Step -> error."""
+"""A certification of more is worth workers of its own, which take seconds to start."""
 
 
 def machine_name(device: str | None) -> str:
@@ -43,33 +34,33 @@ def machine_name(device: str | None) -> str:
 def run_steps(
     steps: Sequence[Step], places: Places, console: Console,
     *, on: str = LOCAL, jobs: int | None = None, minutes: float | None = None, device: str | None = None,
-) -> Outcome:  # fmt: skip
-    """Do all steps that are not done, each after those that it needs, by `jobs` workers.
+) -> tuple[list[Step], dict[str, str]]:  # fmt: skip
+    """Do all steps by `jobs` workers, each after those that it needs.  -> what is left, and errors by step
 
     A failed step is noted, and what needs it is left. After `minutes`, or on Ctrl-C, all processes end at
     once: nothing is lost but the epoch or the input in progress.
     """
+    say = partial(console.print, soft_wrap=True)
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
-    outcome = Outcome(to_do(steps, places))
-    left, total, last_line, has_waited = outcome.left, len(outcome.left), time.monotonic(), False
+    left, failed = to_do(steps, places), dict[str, str]()
+    total, last_line, has_waited = len(left), time.monotonic(), False
     if not left:
-        return outcome
+        return left, failed
     with workers_of(on, _WORK, jobs, device) as workers:
         while time.monotonic() < end:
-            names = {step.name for step in left}
-            busy = {step.run.key for step in workers.names}
-            ready = [step for step in left if step.name not in outcome.failed and step.run.key not in busy]
+            names, busy = {step.name for step in left}, {step.run.key for step in workers.names}
+            ready = [step for step in left if step.name not in failed and step.run.key not in busy]
             ready = [step for step in ready if not any(need.name in names for need in step.needs)]
             if not ready and not busy:
                 break
-            for step in ready if workers.idle else ():
-                if step.run.key in busy or not workers.idle:
+            for step in ready:
+                if step.run.key in busy or len(workers.busy) == workers.most:
                     continue
                 if places.is_done(step):  # by another process
                     left.remove(step)
                 elif places.is_locked(step.run):
                     if not has_waited:
-                        console.print(f"waiting for another process that works on {step.run}", soft_wrap=True)
+                        say(f"waiting for another process that works on {step.run}")
                     has_waited = True
                 else:
                     places.note_failure(step, None)
@@ -84,17 +75,16 @@ def run_steps(
                     continue
                 if error is None and places.is_done(step):
                     left.remove(step)
-                    done = f"{total - len(left)} of {total} steps"
-                    console.print(f"{step}: done in {seconds:.1f} s ({done})", soft_wrap=True)
+                    say(f"{step}: done in {seconds:.1f} s ({total - len(left)} of {total} steps)")
                     continue
-                outcome.failed[step.name] = error or "it ended without its result"
-                places.note_failure(step, outcome.failed[step.name])
-                console.print(f"{step}: failed: {outcome.failed[step.name]}", soft_wrap=True)
+                failed[step.name] = error = error or "it ended without its result"
+                places.note_failure(step, error)
+                say(f"{step}: failed: {error}")
             if time.monotonic() - last_line > _SECONDS_BETWEEN_LINES:
                 last_line = time.monotonic()
                 for step in workers.names:
-                    console.print(f"{step}: {places.state(step)}", soft_wrap=True)
-    return outcome
+                    say(f"{step}: {places.state(step)}")
+    return left, failed
 
 
 def unit_seconds(
@@ -109,8 +99,8 @@ def unit_seconds(
     if console is None:
         machine = machine if machine in known else next(iter(known), "")
         return known.get(machine, {}), machine
+    done = known.setdefault(machine, {})
     units = [(*cost(step, places), step) for step in steps]
-    done = known.get(machine, {})
     missing = {kind: step for kind, count, step in units if count and kind not in done}
     if missing:
         console.print(f"timing {len(missing)} kinds of steps on this machine", soft_wrap=True)
@@ -120,9 +110,10 @@ def unit_seconds(
             workers.give(step, {**task(step, places), "kind": kind_of_work, "device": device})
             while not (answers := list(workers.answers())):
                 pass
-            if answers[0][1]["error"] is not None:
-                console.print(f"no cost for {kind}: {answers[0][1]['error']}", soft_wrap=True)
+            ((_, answer, _),) = answers
+            if answer["error"] is not None:
+                console.print(f"no cost for {kind}: {answer['error']}", soft_wrap=True)
                 continue
-            known.setdefault(machine, {})[kind] = float(answers[0][1]["value"])
+            done[kind] = float(answer["value"])
             write_output(file, (json.dumps(known, indent=2) + "\n").encode())
-    return known.get(machine, {}), machine
+    return done, machine

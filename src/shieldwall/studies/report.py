@@ -166,17 +166,14 @@ def page(
 
 def _fitting(printed: PaperRow, rows: Sequence[Row]) -> list[Row]:
     """Our rows that are of what the paper's row is of."""
-    recipes = [None if (record := row.logs[0].record) is None else record.recipe for row in rows]
-    pairs = zip(rows, recipes, strict=True)
-    return [row for row, recipe in pairs if recipe is not None and paper.is_of(printed, recipe, row.vote)]
+    return [row for row in rows if (recipe := row.record.recipe) and paper.is_of(printed, recipe, row.vote)]
 
 
 def _title(row: PaperRow, printed: Sequence[PaperRow], runs: str) -> str:
     sigma = f"sigma {row.sigma:g}" if row.sigma and len({each.sigma for each in printed}) > 1 else ""
     data = row.dataset if len({each.dataset for each in printed}) > 1 else ""
-    return ", ".join(
-        filter(None, [row.label, data, sigma, f"rho {spoken(row.rho)}" if row.rho else "", runs])
-    )
+    rho = f"rho {spoken(row.rho)}" if row.rho else ""
+    return ", ".join(filter(None, [row.label, data, sigma, rho, runs]))
 
 
 def _at_radius(ours: Row, printed: PaperRow, radius: float) -> _Cell:

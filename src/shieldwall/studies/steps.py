@@ -101,6 +101,13 @@ class Files:
     def mapping(self, name: str) -> Mapping[str, Any]:
         return next(iter(self.documents(name)), {})
 
+    @property
+    def progress(self) -> tuple[bool, int]:
+        """More for a run that is further; a folder comes before a packed run."""
+        names = ("members/*", "*/*.tsv", "training.jsonl")
+        sizes = [path.stat().st_size for name in names for path in self.path.glob(name)]
+        return self.packed is None, sum(sizes)
+
     def key(self) -> str | None:
         """That of the run; None where there is no run, or one of which something cannot be read."""
         own, before = self.documents("recipe.yaml"), self.documents("start.yaml")
@@ -115,8 +122,8 @@ class Places:
 
     def __init__(self, roots: Sequence[Path], data_dir: Path | None = None) -> None:
         self.roots, self.data_dir = roots, data_dir
-        self._folders: dict[str, Path] = {}
-        self._archives: dict[str, Files] = {}
+        self._found: dict[str, Files] = {}
+        self._homes: dict[str, Files] = {}
         self._tests: dict[str, int] = {}
         for root in roots:
             if root != roots[0] and not root.is_dir():
@@ -125,14 +132,21 @@ class Places:
                 is_beside_its_folder = (root / files.path.name.removesuffix(SUFFIX) / "recipe.yaml").is_file()
                 if (is_archive(files.path) and is_beside_its_folder) or (key := files.key()) is None:
                     continue
-                if files.packed is not None:
-                    self._archives.setdefault(key, files)
-                elif key not in self._folders or _size(files.path) > _size(self._folders[key]):
-                    self._folders[key] = files.path
+                if key not in self._found or files.progress > self._found[key].progress:
+                    self._found[key] = files
+
+    def home(self, run: Run) -> Files:
+        """The run's folder, made or to be made; or the packed run, if it is certified as the study wants."""
+        if run.key not in self._homes:
+            new = Files(self.roots[0] / run.folder)
+            files = self._found.get(run.key, new)
+            is_of_use = files.packed is None or self._is_certified(files, CERTIFICATES, run)
+            self._homes[run.key] = files if is_of_use else new
+        return self._homes[run.key]
 
     def folder(self, run: Run) -> Path:
-        """The folder of the run, made or to be made."""
-        return self._folders.get(run.key, self.roots[0] / run.folder)
+        files = self.home(run)
+        return files.path if files.packed is None else self.roots[0] / run.folder
 
     def archive(self, run: Run) -> Path:
         """Where the run is packed."""
@@ -150,10 +164,10 @@ class Places:
 
     def readable(self, run: Run) -> Path | None:
         """What a report reads of a run that is certified completely, folder or archive."""
-        folder, name = self.folder(run), self.certificates(run)
-        if self._certified(Files(folder), name, run) >= self.inputs(run):
-            return folder if name == CERTIFICATES else folder / name
-        return self._packed(run)
+        files, name = self.home(run), self.certificates(run)
+        if files.packed is None and not self._is_certified(files, name, run):
+            return None
+        return files.path if name == CERTIFICATES else files.path / name
 
     def inputs(self, run: Run) -> int:
         """How many test inputs are to be certified."""
@@ -163,42 +177,41 @@ class Places:
         return min(math.ceil(self._tests[data] / which.every), which.limit or self._tests[data])
 
     def is_done(self, step: Step) -> bool:
-        run, folder = step.run, self.folder(step.run)
+        run, files = step.run, self.home(step.run)
         if step.kind == "train":
             members = range(1, run.recipe.members + 1)
-            return all((folder / "members" / f"member-{k}.safetensors").is_file() for k in members)
+            return all((files.path / "members" / f"member-{k}.safetensors").is_file() for k in members)
+        if files.packed is not None:
+            return True
         if step.kind == "tune":
-            return self._packed(run) is not None or set(run.tune) <= set(
-                Files(folder).mapping("weights.yaml")
-            )
+            return set(run.tune) <= set(files.mapping("weights.yaml"))
         if step.kind == "certify":
             return self.readable(run) is not None
         packed = self.archive(run)
-        written = [path.stat().st_mtime_ns for path in (folder / self.certificates(run)).glob("*.tsv")]
-        is_packed = packed.is_file() and bool(written) and packed.stat().st_mtime_ns >= max(written)
-        return is_packed or self._packed(run) is not None
+        tables = (files.path / self.certificates(run)).glob("*.tsv")
+        written = max((path.stat().st_mtime_ns for path in tables), default=math.inf)
+        return packed.is_file() and packed.stat().st_mtime_ns >= written
 
     def state(self, step: Step) -> str:
         """done, running, failed or missing; of a step that was begun, how far it is."""
         if self.is_done(step):
             return DONE
-        folder, begun = self.folder(step.run), ""
-        if step.kind == "train" and folder.is_dir():
-            epochs = Files(folder).read("training.jsonl").count(b"\n")
-            begun = f"epoch {epochs} of {step.run.recipe.schedule.epochs}"
+        run, files, begun = step.run, Files(self.folder(step.run)), ""
+        if step.kind == "train" and files.path.is_dir():
+            epochs = files.read("training.jsonl").count(b"\n")
+            begun = f"epoch {epochs} of {run.recipe.schedule.epochs}"
         elif step.kind == "certify":
-            done = self._certified(Files(folder), to := self.certificates(step.run), step.run)
-            shards = folder.glob(f"{to}.shards/*/{WE}.tsv")
-            done = max(0, done) + sum(path.read_bytes().count(b"\n") - 1 for path in shards)
-            begun = f"{done} of {self.inputs(step.run)} inputs" if done > 0 else ""
-        if begun and self.is_locked(step.run):
+            done = max(0, _num_certified(files, to := self.certificates(run), run))
+            shards = files.path.glob(f"{to}.shards/*/{WE}.tsv")
+            done += sum(path.read_bytes().count(b"\n") - 1 for path in shards)
+            begun = f"{done} of {self.inputs(run)} inputs" if done > 0 else ""
+        if begun and self.is_locked(run):
             return f"{RUNNING}, {begun}"
-        return FAILED if self.failure(step.run).get("step") == step.kind else begun or MISSING
+        return FAILED if self.failure(run).get("step") == step.kind else begun or MISSING
 
     def failure(self, run: Run) -> Mapping[str, Any]:
         """The step that failed last, and its error; beside the run folder, which there may be none of."""
-        folder = self.folder(run)
-        return Files(folder.parent).mapping(f"{folder.name}.failed.json")
+        return Files(self.folder(run).parent).mapping(f"{self.folder(run).name}.failed.json")
 
     def note_failure(self, step: Step, error: str | None) -> None:
         """Write down that the step failed, or that it is tried again."""
@@ -220,37 +233,33 @@ class Places:
             return True
         return False
 
-    def _packed(self, run: Run) -> Path | None:
-        """The packed run, if it is certified as the study wants and its folder is not here."""
-        files = None if run.key in self._folders else self._archives.get(run.key)
-        if files is None or not _same_protocol(files.mapping(f"{CERTIFICATES}/settings.yaml"), run):
-            return None
-        return files.path if self._certified(files, CERTIFICATES, run) >= self.inputs(run) else None
+    def _is_certified(self, files: Files, folder: str, run: Run) -> bool:
+        """Whether all inputs are certified as the study wants."""
+        fits = _same_protocol(files.mapping(f"{folder}/settings.yaml"), run)
+        return fits and _num_certified(files, folder, run) >= self.inputs(run)
 
-    def _certified(self, files: Files, folder: str, run: Run) -> int:
-        """How many inputs are certified for every vote."""
-        members = range(1, run.recipe.members + 1)
-        votes = [*map(member_vote, members), WE, MME, *([EAS] if len(members) > 1 else [])]
-        votes += [f"{WE}-{method}" for method in run.tune]
-        return min(files.read(f"{folder}/{vote}.tsv").count(b"\n") for vote in votes) - 1
+
+def _num_certified(files: Files, folder: str, run: Run) -> int:
+    """How many inputs are certified for every vote."""
+    members = range(1, run.recipe.members + 1)
+    votes = [*map(member_vote, members), WE, MME, *([EAS] if len(members) > 1 else [])]
+    votes += [f"{WE}-{method}" for method in run.tune]
+    return min(files.read(f"{folder}/{vote}.tsv").count(b"\n") for vote in votes) - 1
 
 
 def task(step: Step, places: Places) -> dict[str, Any]:
-    """The step as plain data, for the process that does it (`work.py`)."""
+    """What the process that does the step has to know (`work.py`)."""
     run = step.run
+    start = str(places.folder(run.start)) if run.start else run.recipe.init_from
     return {
-        "kind": step.kind, "recipe": asdict(run.recipe), "folder": str(places.folder(run)),
-        "start": str(places.folder(run.start)) if run.start else None, "tune": run.tune,
-        "to": places.certificates(run), "compile": run.compile, "archive": str(places.archive(run)),
-        "data_dir": None if places.data_dir is None else str(places.data_dir),
+        "kind": step.kind, "recipe": run.recipe, "folder": places.folder(run), "start": start,
+        "tune": run.tune, "to": places.certificates(run), "compile": run.compile,
+        "archive": places.archive(run), "data_dir": places.data_dir,
     }  # fmt: skip
 
 
 def cost(step: Step, places: Places) -> tuple[str, float]:
-    """What a step costs: the kind of its units, and how many there are.
-
-    Units are a training image, and a noise sample of an input through every member.
-    """
+    """The kind of a step's units, a training image or a noise sample of an input, and how many there are."""
     recipe, which = step.run.recipe, step.run.recipe.certification
     train, _ = split_sizes(recipe.data, places.data_dir)
     held_out = math.ceil(train / recipe.holdout_every) if recipe.holdout_every else 0
@@ -258,10 +267,8 @@ def cost(step: Step, places: Places) -> tuple[str, float]:
     if step.kind == "train":
         how = [_structure(recipe.objective), recipe.schedule.precision, recipe.independent]
         return json.dumps(["train", *what, *how], sort_keys=True), recipe.schedule.epochs * (train - held_out)
-    samples = {
-        "certify": places.inputs(step.run) * (which.n0 + which.n),
-        "tune": held_out * _COPIES * len(step.run.tune),
-    }
+    samples = {"certify": places.inputs(step.run) * (which.n0 + which.n)}
+    samples["tune"] = held_out * _COPIES * len(step.run.tune)
     return json.dumps(["certify", *what, which.precision, step.run.compile]), samples.get(step.kind, 0)
 
 
@@ -280,12 +287,3 @@ def _same_protocol(content: Mapping[str, Any], run: Run) -> bool:
     stored = {**settings, "tuned": set(settings.get("tuned", {})), "radii": settings.get("radii", [])}
     is_exact = str(settings.get("noise")).startswith("exact")
     return is_exact == which.exact_noise and all(stored.get(key) == value for key, value in wanted.items())
-
-
-def _size(folder: Path) -> int:
-    """More for a run folder that is further."""
-    return sum(
-        path.stat().st_size
-        for name in ("members/*", "*/*.tsv", "training.jsonl")
-        for path in folder.glob(name)
-    )

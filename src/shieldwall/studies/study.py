@@ -9,17 +9,17 @@
       gaussian: {recipe: mnist-short-gaussian}
       drt: {recipe: mnist-short-drt, from: gaussian, rho: [[5, 0.5], [5, 5]], tune: [grid]}
 
-`from` is another row or a run folder. Every key that is not the study's or the row's own is a key of the
-recipe, with one value, a list of them, or a mapping from sigma to either; those of the study hold for every
-row. `rho` are pairs (rho_gd, rho_cm), or `published`: all that the paper has for this data, base and sigma.
-A study `like` another has that one's keys and rows beside its own; `only` names the rows it shows.
+`from` is another row, or a run folder, or several. Every key that is not the study's or the row's own is a
+key of the recipe, with one value, a list of them, or a mapping from sigma to either; those of the study hold
+for every row. `rho` are pairs (rho_gd, rho_cm), or `published`: all that the paper has for this data, base
+and sigma. A study `like` another has that one's keys and rows beside its own; `only` names the rows it shows.
 """
 
 import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
 from functools import cache, cached_property
 from pathlib import Path
@@ -31,8 +31,7 @@ from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.recipes.fields import build, coerce
 from shieldwall.recipes.recipe import read_mapping
 from shieldwall.results import paper
-from shieldwall.results.rows import method_of
-from shieldwall.runs.pretrained import resolve_run
+from shieldwall.runs.pretrained import resolve_sources
 from shieldwall.texts import read_yaml
 
 PACKAGED = Path(__file__).with_name("paper.yaml")
@@ -73,8 +72,8 @@ class Run:
         return f"{self.recipe.name}-{self.key}"
 
     def __str__(self) -> str:
-        said = [f"{key} {spoken(self.values[key])}" for key in (*_CARRIED, "rho") if key in self.values]
-        return ", ".join([self.row, *said])
+        values = (f"{key} {spoken(self.values[key])}" for key in (*_CARRIED, "rho") if key in self.values)
+        return ", ".join([self.row, *values])
 
 
 @dataclass(frozen=True)
@@ -141,26 +140,24 @@ class Study:
         row = self.rows[name]
         if not isinstance(row, Mapping) or not isinstance(row.get("recipe"), str):
             raise UserError(f"{where}: it needs a recipe, such as `recipe: mnist-gaussian`; given: {row!r}")
-        start = row.get("from")
         if name in below:
             raise UserError(f"{where}: it starts from itself")
+        start = ",".join(map(str, _several(row["from"]))) if row.get("from") else None
         bases = self.runs_of(start, (*below, name)) if start in self.rows else [None]
-        settings = {
-            **self.settings,
-            **{key: row[key] for key in row if key not in ("recipe", "from", "votes", "tune")},
-        }
+        own = {key: row[key] for key in row if key not in ("recipe", "from", "votes", "tune")}
+        settings = {**self.settings, **own}
         votes, tune = (
             coerce(row.get(key, getattr(self, key)), tuple[str, ...], key) for key in ("votes", "tune")
         )
         runs = []
         try:
+            origins(None if start in self.rows else start)  # refuses what is no run
             for values, base in itertools.product(self._points(row["recipe"], settings), bases):
                 shared = {key: base.values[key] for key in _CARRIED if key in base.values} if base else {}
                 if all(values.get(key, value) == value for key, value in shared.items()):
-                    recipe = self._recipe(row["recipe"], {**shared, **values})
-                    recipe = replace(recipe, init_from=None if base else start)
-                    origins(recipe.init_from)  # refuses what is no run
-                    runs.append(Run(name, recipe, {**shared, **values}, base, tune, votes, self.compile))
+                    values = shared | values
+                    recipe = replace(self._recipe(row["recipe"], values), init_from=None if base else start)
+                    runs.append(Run(name, recipe, values, base, tune, votes, self.compile))
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
         return runs
@@ -168,10 +165,8 @@ class Study:
     def _points(self, recipe: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every combination of what varies."""
         usual = recipes.get(recipe)
-        for sigma in map(
-            float, coerce(_several(settings.get("sigma", usual.sigma)), tuple[float, ...], "sigma")
-        ):
-            axes = {"sigma": [sigma]}
+        for sigma in coerce(_several(settings.get("sigma", usual.sigma)), tuple[float, ...], "sigma"):
+            axes: dict[str, list[Any]] = {"sigma": [float(sigma)]}
             for key, value in settings.items():
                 if isinstance(value, Mapping):
                     value = {coerce(at, float, key): part for at, part in value.items()}.get(sigma, [])
@@ -185,22 +180,29 @@ class Study:
     def _pairs(self, rho: Any, recipe: Recipe, sigma: float) -> list[Any]:
         if rho == "published":
             base = recipe.objective.get("base", {}).get("name")
-            printed = [
-                row for row in paper.rows(dataset=recipe.data) if row.sigma == sigma and row.method == "drt"
-            ]
-            rho = list(dict.fromkeys(row.rho for row in printed if row.rho and row.base == base))
+            printed = [row for row in paper.rows(dataset=recipe.data) if row.sigma == sigma and row.rho]
+            drt = [row.rho for row in printed if (row.method, row.base) == ("drt", base)]
+            rho = list(dict.fromkeys(drt))
         pairs = [rho] if rho and not isinstance(rho[0], list | tuple) else rho
         if any(len(pair) != 2 for pair in pairs):
             raise UserError(f"rho takes pairs (rho_gd, rho_cm), such as [[5, 0.5], [5, 5]]; given: {rho!r}")
         return [coerce(list(pair), tuple[float, ...], "rho") for pair in pairs][: 1 if self.one_rho else None]
 
     def _recipe(self, name: str, values: Mapping[str, Any]) -> Recipe:
-        at_sigma = name in recipes.FAMILIES and values["sigma"] in recipes.FAMILIES[name].sigmas
-        recipe = recipes.get(f"{name}-{values['sigma']}" if at_sigma else name)
         settings = {key: value for key, value in values.items() if key != "rho"}
         settings |= dict(zip(("objective.rho_gd", "objective.rho_cm"), values.get("rho", ()), strict=False))
-        recipe = recipes.override(recipe, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
+        make = _make if name.endswith((".yaml", ".yml")) else _known_recipe
+        recipe = make(name, values["sigma"], tuple(f"{k}={json.dumps(v)}" for k, v in settings.items()))
         return recipe if self.scale == 1 else scaled(recipe, self.scale)
+
+
+def _make(name: str, sigma: float, assignments: tuple[str, ...]) -> Recipe:
+    at_sigma = name in recipes.FAMILIES and sigma in recipes.FAMILIES[name].sigmas
+    return recipes.override(recipes.get(f"{name}-{sigma}" if at_sigma else name), assignments)
+
+
+_known_recipe = cache(_make)
+"""Most studies share rows. A file may change, so it is read each time."""
 
 
 def names() -> list[str]:
@@ -222,14 +224,13 @@ def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str 
         size = 0.0
     if not 0 < size <= 1:
         raise UserError(f"--scale takes a number above 0 and at most 1, or `{TINY}`; given: {scale!r}")
-    content = _written(name)
+    content: dict[str, Any] = {"paper": [name] if paper.rows(name) else []} | _written(name)
     keys = {each.name for each in fields(Study)[6:]}
+    own = {key: value for key, value in content.items() if key in keys}
     chosen: dict[str, Any] = {
         "name": name, "scale": size, "pick": only, "sigmas": sigmas, "one_rho": scale == TINY,
         "settings": {key: value for key, value in content.items() if key not in keys},
     }  # fmt: skip
-    own = {key: value for key, value in content.items() if key in keys}
-    own.setdefault("paper", [name] if paper.rows(name) else [])
     try:
         study: Study = build(Study, own, **chosen)
     except UserError as error:
@@ -243,18 +244,22 @@ def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str 
 def key_of(chain: Iterable[Recipe]) -> str:
     """A name for what trains the members: equal for equal recipes, names and certification aside."""
     left_out = ("name", "summary", "certification", "init_from")
-    content = [{key: value for key, value in asdict(each).items() if key not in left_out} for each in chain]
-    with_floats = json.loads(json.dumps(content), parse_int=float)
+    content = [{key: value for key, value in vars(each).items() if key not in left_out} for each in chain]
+    with_floats = json.loads(json.dumps(content, default=vars), parse_int=float)
     return hashlib.sha256(json.dumps(with_floats, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def origins(start: str | None) -> list[Recipe]:
-    """The recipe of a run folder or pretrained name that a row starts from, and of those before."""
-    folder = resolve_run(start) if start else Path()
-    files = [folder / name for name in ("recipe.yaml", "start.yaml") if start and (folder / name).is_file()]
-    if start and not files:
-        raise UserError(f"cannot start from {start}: it is neither a row nor a run folder")
-    return [from_mapping(document) for file in files for document in read_yaml(file)]
+    """The recipes of the runs or pretrained names that a row starts from, and of those before, each once."""
+    blocks: list[list[Any]] = []
+    for source in resolve_sources(start) if start else ():
+        folder = source.parent.parent if source.is_file() else source
+        files = [folder / name for name in ("recipe.yaml", "start.yaml") if (folder / name).is_file()]
+        if not files:
+            raise UserError(f"cannot start from {source}: it is neither a row nor a run folder")
+        block = [document for file in files for document in read_yaml(file)]
+        blocks += [block] if block not in blocks else []
+    return [from_mapping(document) for block in blocks for document in block]
 
 
 def spoken(value: Any) -> str:
@@ -273,7 +278,7 @@ def scaled(recipe: Recipe, scale: float) -> Recipe:
     schedule, which = recipe.schedule, recipe.certification
     return replace(
         recipe,
-        name=f"{method_of(recipe.name, recipe.sigma)}-scale-{scale:g}-{recipe.sigma}",
+        name=f"{recipe.name.removesuffix(f'-{recipe.sigma}')}-scale-{scale:g}-{recipe.sigma}",
         schedule=replace(
             schedule, epochs=share(schedule.epochs), decay_every=share(schedule.decay_every),
             warmup=share(schedule.warmup, 0),

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,15 +16,15 @@ from shieldwall.devices import device_of, resolve_device
 from shieldwall.ensembles.votes import vote_set
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members, check_trusted
-from shieldwall.recipes import Certification, Recipe, from_mapping
+from shieldwall.recipes import Certification, Recipe
 from shieldwall.results.archive import pack
 from shieldwall.runs.certify import certify_run
-from shieldwall.runs.cluster import LOCAL
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.pretrained import resolve_run
+from shieldwall.runs.pretrained import resolve_sources
 from shieldwall.runs.train import train_run
 from shieldwall.runs.trained import noise_of
 from shieldwall.runs.tune_weights import tune_weights_run
+from shieldwall.runs.workers import LOCAL
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.training.loop import train
@@ -37,10 +36,9 @@ _TRAINING_PIXELS, _NOISY_PIXELS = 50_000, 200_000
 
 def perform(task: Mapping[str, Any], worker: int, places: object = None) -> Any:
     """Do one step, or time one of its kind."""
-    device = device_of(worker, task["device"])
-    recipe, folder = from_mapping(task["recipe"]), Path(task["folder"])
+    device, recipe, folder = device_of(worker, task["device"]), task["recipe"], task["folder"]
     check_trusted(recipe.model)
-    where: dict[str, Any] = {"data_dir": task["data_dir"] and Path(task["data_dir"]), "device": device}
+    where: dict[str, Any] = {"data_dir": task["data_dir"], "device": device}
     if task["kind"] == "time train":
         return _seconds_of_training(recipe, device)
     if task["kind"] == "time certify":
@@ -48,8 +46,9 @@ def perform(task: Mapping[str, Any], worker: int, places: object = None) -> Any:
     if task["kind"] == "train":
         if (folder / "recipe.yaml").is_file():  # made by hand perhaps, and certified in another way
             recipe = RunFolder(folder).recipe
-        elif (start := task["start"] or recipe.init_from) is not None:
-            recipe = replace(recipe, init_from=str(resolve_run(start, to_write=True)))
+        elif task["start"] is not None:
+            sources = resolve_sources(task["start"], to_write=True)
+            recipe = replace(recipe, init_from=",".join(map(str, sources)))
         train_run(recipe, folder, **where)
     elif task["kind"] == "tune":
         for method in sorted(set(task["tune"]) - set(RunFolder(folder).tuned_weights())):
@@ -63,7 +62,7 @@ def perform(task: Mapping[str, Any], worker: int, places: object = None) -> Any:
             on=task.get("on", LOCAL), jobs=task.get("jobs", 1), **settings, **where,
         )  # fmt: skip
     elif task["kind"] == "pack":
-        pack(folder, Path(task["archive"]))
+        pack(folder, task["archive"])
     return None
 
 
