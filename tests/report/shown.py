@@ -19,7 +19,7 @@ Radii = Sequence[float] | None
 
 def as_rows(shown: Iterable[Log | Row]) -> list[Row]:
     """Each log as a row of its own."""
-    return [one if isinstance(one, Row) else results_rows.row_of_log(one) for one in shown]
+    return [one if isinstance(one, Row) else Row(one.title, one.run, ((one,),)) for one in shown]
 
 
 def as_one(logs: Iterable[Log]) -> Row:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
+from worked_log import read_logs
 
 from shieldwall import recipes
 from shieldwall.cli.report import thumbnails
@@ -20,7 +21,7 @@ from shieldwall.report.page.gallery import Thumbnails
 from shieldwall.report.page.training import panels
 from shieldwall.results.intervals import accuracy
 from shieldwall.results.paper import envelope_counterpart
-from shieldwall.results.record import RunRecord, read_logs, read_runs
+from shieldwall.results.record import RunRecord, read_runs
 from shieldwall.results.rows import rows_of
 
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from shown import as_markdown, as_rows, averaged
-from worked_log import CERTIFIED_OTHERWISE, WORKED, changed
+from worked_log import CERTIFIED_OTHERWISE, WORKED, changed, read_logs
 
 from shieldwall.results.intervals import (
     abstentions,
@@ -18,7 +18,7 @@ from shieldwall.results.intervals import (
     of_mean,
     of_proportion,
 )
-from shieldwall.results.record import Log, read_logs
+from shieldwall.results.record import Log
 from shieldwall.results.rows import Row
 
 Write = Callable[..., Path]
