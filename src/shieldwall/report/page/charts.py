@@ -6,7 +6,7 @@ size on a phone. Coordinates are those of a square of SIZE.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,9 +39,7 @@ class Axis:
     @property
     def ticks(self) -> list[tuple[str, float]]:
         """At most `max_steps` of 1, 2, 2.5 or 5 times a power of ten: labels and places in percent."""
-        smallest = (self.high - self.low) / self.max_steps
-        power = 10.0 ** math.floor(math.log10(smallest))
-        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= smallest * (1 - 1e-9))
+        step = _round_step((self.high - self.low) / self.max_steps, (1, 2, 2.5, 5, 10))
         decimals = len(f"{step:.12f}".rstrip("0").partition(".")[2])
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         values = [k * step for k in range(first, last + 1)]
@@ -77,17 +75,12 @@ class Chart(NamedTuple):
 def path(x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float | None]) -> str:
     """The line through the points, broken where there is no value, without those within a level run."""
     parts: list[str] = []
-    is_open = False
-    for k, value in enumerate(ys):
-        if value is None:
-            is_open = False
-            continue
-        between = 0 < k < len(ys) - 1 and ys[k - 1] == value == ys[k + 1]
-        if is_open and between:
-            continue
-        point = (f"{place:.1f}".removesuffix(".0") for place in (x.place(xs[k]), SIZE - y.place(value)))
-        parts.append(("L" if is_open else "M") + ",".join(point))
-        is_open = True
+    before: float | None = None
+    for k, (value, after) in enumerate(zip(ys, [*ys[1:], None], strict=True)):
+        if value is not None and not before == value == after:
+            point = (f"{place:.1f}".removesuffix(".0") for place in (x.place(xs[k]), SIZE - y.place(value)))
+            parts.append(("M" if before is None else "L") + ",".join(point))
+        before = value
     return "".join(parts)
 
 
@@ -102,14 +95,10 @@ class Grid(NamedTuple):
 
 
 def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Grid:
-    """Steps are 1, 2.5 or 5 times a power of ten, so that multiples of 0.25 are on a grid of finer steps."""
+    """The step is 1, 2.5 or 5 times a power of ten: then finer steps have multiples of 0.25 on their grid."""
     certificates = [curve.row.certificates[0] for curve in curves]
     largest = max(float(run.radii[run.correct].max(initial=0.0)) for run in certificates) or 1.0
-    power = math.floor(math.log10(largest)) - 4
-    step = next(
-        step for scale in range(4) for m in (1, 2.5, 5)
-        if largest / (step := _rounded(m * 10.0 ** (power + scale))) + 2 <= _MAX_RADII
-    )  # fmt: skip
+    step = _round_step(largest / (_MAX_RADII - 2), (1, 2.5, 5, 10))
     count = math.ceil(largest / step) + 2
     stride = next(stride for stride in (1, 2, 5) if count <= stride * _MAX_HOVER_RADII)
     multiples = [_rounded(k * step) for k in range(count)]
@@ -119,29 +108,30 @@ def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Gri
 
 
 def accuracy_chart(
-    curves: Sequence[Curve], looks: Sequence[CurveStyle], grid: Grid, norm: str, visible: set[int]
+    curves: Sequence[Curve], looks: Sequence[CurveStyle], grid: Grid, norm: str, hidden: Container[str]
 ) -> Chart:
-    """Certified accuracy against radius; ensembles are drawn first and envelopes last, so that dashes lie on
-    what is solid."""
+    """Certified accuracy against radius; the curves of `hidden` protocols start hidden."""
     values = [accuracies(curve, grid) for curve in curves]
-    best = max(max(of_curve) for of_curve in values)
     x = Axis(f"{norm} radius", 0.0, grid.radii[-1])
-    y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (int(best / 10) + 1)))
-    kinds = [(curve.method, curve.protocol) for curve in curves]
-    different, protocols = list(dict.fromkeys(kinds)), choices(curves, "protocol")
+    y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (max(int(max(of) / 10) for of in values) + 1)))
+    kinds = list(dict.fromkeys((curve.method, curve.protocol) for curve in curves))
+    protocols = choices(curves, "protocol")
     lines = []
-    for k in sorted(
-        range(len(curves)), key=lambda k: (curves[k].row.is_envelope, protocols.index(curves[k].protocol), k)
-    ):
+    for k, (curve, look) in enumerate(zip(curves, looks, strict=True)):
         # Symbols at other places on each curve, for some may be one line.
-        apart, shift = (len(values[k]) - 1) / _SYMBOLS, (different.index(kinds[k]) + 0.5) / len(different)
+        apart = (len(values[k]) - 1) / _SYMBOLS
+        shift = (kinds.index((curve.method, curve.protocol)) + 0.5) / len(kinds)
         places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
         marks = tuple(
             (x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
-            for place in (places if looks[k].shape or looks[k].number else ())
+            for place in (places if look.shape or look.number else ())
         )
         drawn = path(x, y, grid.radii, values[k])
-        lines.append(Line(k, curves[k].title, drawn, looks[k], marks, hidden=k not in visible))
+        lines.append(Line(k, curve.title, drawn, look, marks, hidden=curve.protocol in hidden))
+    # Ensembles first, then members, then envelopes: dashes lie on what is solid.
+    lines.sort(
+        key=lambda line: (curves[line.key].row.is_envelope, protocols.index(curves[line.key].protocol))
+    )
     what = f"Certified accuracy against {norm} radius, a curve for each run and protocol"
     return Chart(f"{what}; the tables below hold the values.", x, y, lines)
 
@@ -164,6 +154,12 @@ def accuracies(curve: Curve, grid: Grid) -> list[float]:
     values = accuracy(curve.row, np.array(grid.radii))
     ends = np.flatnonzero(values == 0)
     return [float(f"{100 * value:.4g}") for value in (values[: ends[0] + 1] if len(ends) else values)]
+
+
+def _round_step(least: float, multiples: Sequence[float]) -> float:
+    """The smallest of these multiples of a power of ten that is at least `least`."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return _rounded(next(m * power for m in multiples if m * power >= least * (1 - 1e-9)))
 
 
 def _rounded(radius: float) -> float:

@@ -5,11 +5,6 @@ from typing import Any, NamedTuple
 
 from shieldwall.report.page.curves import NOTHING, SIGMA, Curve
 
-HEADINGS = (
-    "run", "votes", "recipe", "data", "model", SIGMA, "members", "training seed", "trained at commit",
-    "trained on", "noise", "n0", "n", "alpha", "bound", "precision", "certification seed",
-    "certified at commit", "certified on", "inputs", "seconds per input",
-)  # fmt: skip
 _SHORT_COMMIT = 10
 
 
@@ -23,40 +18,39 @@ class Provenance(NamedTuple):
 
 def made_with(curves: Sequence[Curve]) -> Provenance:
     """A line for each run, or for each of its certifications where they differ."""
-    votes: dict[tuple[str, ...], list[str]] = {}
+    votes: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for curve in curves:
-        votes.setdefault((curve.row.run, *_facts(curve)), []).append(curve.protocol)
-    lines = [[run, ", ".join(of), *facts] for (run, *facts), of in votes.items()]
-    shared = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
-    named = list(zip(HEADINGS, lines[0], shared, strict=True))
+        votes.setdefault(tuple(_facts(curve).items()), []).append(curve.protocol)
+    lines = [{**dict(facts), "votes": ", ".join(of)} for facts, of in votes.items()]
+    same = {name: fact for name, fact in lines[0].items() if all(line[name] == fact for line in lines)}
+    different = [name for name in lines[0] if name not in same]
     return Provenance(
-        [(name, fact) for name, fact, same in named if same and fact != NOTHING],
-        [name for name, _, same in named if not same],
-        [[fact for fact, same in zip(line, shared, strict=True) if not same] for line in lines],
+        [(name, fact) for name, fact in same.items() if fact != NOTHING],
+        different,
+        [[line[name] for name in different] for line in lines],
     )
 
 
-def _facts(curve: Curve) -> list[str]:
-    certificates, recipe, stages = (
-        curve.row.certificates[0],
-        curve.row.record.recipe,
-        curve.row.record.environment,
+def _facts(curve: Curve) -> dict[str, str]:
+    run, recipe, stages = curve.row.certificates[0], curve.row.record.recipe, curve.row.record.environment
+    n = f"up to {run.max_n:,}" if run.max_n else "" if run.fixed_n is None else f"{run.fixed_n:,}"
+    if run.fixed_n is None and run.mean_n is not None:
+        n = f"{n + ', ' if n else ''}{run.mean_n:,.0f} on average"
+    done, wanted = len(run), curve.row.num_wanted
+    (trained_at, trained_on), (certified_at, certified_on) = (
+        _where(stages.get(stage, {})) for stage in ("train", "certify")
     )
-    max_n, fixed_n, mean_n = certificates.max_n, certificates.fixed_n, certificates.mean_n
-    n = f"up to {max_n:,}" if max_n else "" if fixed_n is None else f"{fixed_n:,}"
-    if fixed_n is None and mean_n is not None:
-        n = f"{n + ', ' if n else ''}{mean_n:,.0f} on average"
-    seconds = None if certificates.seconds is None else f"{certificates.seconds.mean():.3g}"
-    alpha = None if certificates.alpha is None else f"{certificates.alpha:g}"
-    done, wanted = len(certificates), curve.row.num_wanted
-    facts: list[object] = [
-        recipe and recipe.name, recipe and recipe.data, recipe and recipe.model, curve.sigma,
-        recipe and recipe.members, recipe and recipe.seed, *_where(stages.get("train", {})),
-        certificates.noise, certificates.n0, n, alpha, certificates.bound_kind, certificates.precision,
-        certificates.seed, *_where(stages.get("certify", {})),
-        f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}", seconds,
-    ]  # fmt: skip
-    return [NOTHING if fact in (None, "") else str(fact) for fact in facts]
+    facts: dict[str, object] = {
+        "run": curve.row.run, "votes": None, "recipe": recipe and recipe.name, "data": recipe and recipe.data,
+        "model": recipe and recipe.model, SIGMA: curve.sigma, "members": recipe and recipe.members,
+        "training seed": recipe and recipe.seed, "trained at commit": trained_at, "trained on": trained_on,
+        "noise": run.noise, "n0": run.n0, "n": n, "alpha": None if run.alpha is None else f"{run.alpha:g}",
+        "bound": run.bound_kind, "precision": run.precision, "certification seed": run.seed,
+        "certified at commit": certified_at, "certified on": certified_on,
+        "inputs": f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}",
+        "seconds per input": None if run.seconds is None else f"{run.seconds.mean():.3g}",
+    }  # fmt: skip
+    return {name: NOTHING if fact in (None, "") else str(fact) for name, fact in facts.items()}
 
 
 def _where(stage: Mapping[str, Any]) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from shieldwall.report.page.curves import MINUS, NOTHING
 
+GROUPS = ("Accuracy", "Gradient diversity", "Loss terms")
 _NO_CURVES = ("epoch", "lr", "seconds")
 _DIVERSITY = ("gd", "cosine", "alignment")
 _NAMES = {
@@ -18,7 +19,6 @@ _NAMES = {
     "cm": "confidence margin loss",
     "loss": "total loss",
 }
-GROUPS = ("Accuracy", "Gradient diversity", "Loss terms")
 _MOST_EPOCHS = 300
 
 
@@ -48,26 +48,26 @@ def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
     lines: dict[str, list[Line]] = {}
     for run, records in enumerate(logs):
         stride = math.ceil(len(records) / _MOST_EPOCHS) or 1
-        kept = [record for k, record in enumerate(records) if k % stride == 0 or k == len(records) - 1]
-        keys = dict.fromkeys(key for record in kept for key, value in record.items() if _is_number(value))
-        for key in keys:
-            if key not in _NO_CURVES:
-                lines.setdefault(key, []).append(_line(run, key, kept, stride))
+        kept = [*records[:-1:stride], *records[-1:]]
+        epochs = [record["epoch"] for record in kept]
+        for key in dict.fromkeys(key for record in kept for key in record if key not in _NO_CURVES):
+            numbers = [_number(record.get(key)) for record in kept]
+            if any(number is not None for number in numbers):
+                lines.setdefault(key, []).append(Line(run, epochs, _shown(key, numbers), stride))
     shown = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
     return sorted(shown, key=lambda panel: GROUPS.index(panel.group))
 
 
-def _line(run: int, key: str, records: Sequence[Mapping[str, Any]], stride: int) -> Line:
-    found: list[Any] = [record.get(key) for record in records]
-    values = [value if _is_number(value) and math.isfinite(value) else None for value in found]
-    is_fraction = all(value is None or 0 <= value <= 1 for value in values)
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _shown(key: str, numbers: Sequence[float | None]) -> list[float | None]:
+    """Four digits of the finite ones; accuracies that are fractions in percent."""
+    finite = [number if number is not None and math.isfinite(number) else None for number in numbers]
+    is_fraction = all(number is None or 0 <= number <= 1 for number in finite)
     scale = 100 if is_fraction and _group(key) == GROUPS[0] else 1
-    shown = [None if value is None else float(f"{scale * value:.4g}") for value in values]
-    return Line(run, [record["epoch"] for record in records], shown, stride)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return [None if number is None else float(f"{scale * number:.4g}") for number in finite]
 
 
 def _group(key: str) -> str:
