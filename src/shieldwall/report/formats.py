@@ -279,8 +279,8 @@ def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
     for column, name in [("n", "fixed_n"), ("bound", "bound_kind"), *zip(settings, settings, strict=True)]:
         of_row[column] = shared(getattr(run, name) for run in row.certificates)
     if acr:
-        ends = {"acr_low": acr.low, "acr_high": acr.high, "acr_deviation": acr.deviation}
-        known = {name: value for name, value in ends.items() if value is not None and not math.isnan(value)}
+        named = zip(("acr_low", "acr_high", "acr_deviation"), (*acr.interval, acr.deviation), strict=True)
+        known = {name: value for name, value in named if value is not None and not math.isnan(value)}
         of_row |= {"acr": acr.value, **known}
     # A spreadsheet takes what starts like this for a formula.
     of_row = {

@@ -144,12 +144,12 @@ def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Colum
     for row, average in zip(rows, averages, strict=True):
         mark = f"{AT_LEAST} " if row.stopped_early else ""
         cells.append("" if average is None else f"{mark}{average.value:.{decimals}f}")
-        if average is not None and intervals and math.isfinite(average.high):
-            margins.append(_between(f"{average.low:.{decimals}f}", f"{average.high:.{decimals}f}"))
+        margin = ""
+        if average is not None and intervals and math.isfinite(average.interval[1]):
+            margin = _between(*(f"{end:.{decimals}f}" for end in average.interval))
         elif average is not None and not intervals and average.deviation is not None:
-            margins.append(f"{PLUS_MINUS} {average.deviation:.{decimals}f}")
-        else:
-            margins.append("")
+            margin = f"{PLUS_MINUS} {average.deviation:.{decimals}f}"
+        margins.append(margin)
     return _ranked(("", "ACR"), cells, margins, compare and not any(row.stopped_early for row in rows))
 
 
