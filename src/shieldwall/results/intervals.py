@@ -10,8 +10,8 @@ Of an accuracy, k of n inputs (Clopper and Pearson, 1934), in the quantiles of B
     low  = the 0.025 quantile of Beta(k, n - k + 1), 0 for k = 0
     high = the 0.975 quantile of Beta(k + 1, n - k), 1 for k = n
 
-It covers the accuracy on all inputs of the kind with probability 95% or more if the n were drawn at random. Of
-a mean, from m values with the mean v and the standard deviation s:
+It covers the accuracy on all inputs of the kind with probability 95% or more if the n were drawn at random.
+Of a mean, from m values with the mean v and the standard deviation s:
 
     v - t s / sqrt(m)  to  v + t s / sqrt(m),    s^2 = sum over i of (v_i - v)^2 / (m - 1),
     t = the 0.975 quantile of Student's t with m - 1 degrees of freedom
@@ -25,10 +25,10 @@ mean v over seeds, the squares of their widths add up (Zou and Donner, 2008):
 
     v - sqrt((v - a)^2 + (v - c)^2)  to  v + sqrt((b - v)^2 + (d - v)^2)
 
-[a, b] is that of v as if it came from one run: Clopper and Pearson's with v n rounded down for a and up for b,
-or Student's t of each input's mean radius. What inputs and seeds do only together is counted in both parts, so
-this errs to the wide side: in simulations it covers 95% and more, but less where the accuracies of seeds lie
-tens of points apart and are skewed, for there Student's t itself is too short.
+[a, b] is that of v as if it came from one run: Clopper and Pearson's with v n rounded down for a and up for
+b, or Student's t of each input's mean radius. What inputs and seeds do only together is counted in both parts,
+so this errs to the wide side: in simulations it covers 95% and more, but less where the accuracies of seeds
+lie tens of points apart and are skewed, for there Student's t itself is too short.
 
 Where held-out inputs choose sigma, A(r) is that of the chosen one, and so is its interval. Else, of K sigmas
 each has an interval at the level 1 - 0.05 / K, so that all hold at once with probability 95%: then the max
