@@ -94,10 +94,9 @@ def _plain_table(diagnosis: Diagnosis) -> Table:
 
 def _soft_table(diagnosis: Diagnosis) -> Table:
     table = _small_table("", "margin", "slope", "ERI", "+-", "radius", "sharp", "certified")
+    names = ("margin", "slope", "eri", "eri_error", "certified_radius", "certified_radius_sharp")
     for vote in diagnosis.votes:
-        names = ("margin", "slope", "eri", "certified_radius", "certified_radius_sharp")
-        margin, slope, eri, *radii = (diagnosis.values("soft", vote, name) for name in names)
-        error = diagnosis.values("soft", vote, "eri_error")
+        margin, slope, eri, error, *radii = (diagnosis.values("soft", vote, name) for name in names)
         mean_error = f"{np.sqrt((error**2).sum()) / len(error):.3f}"
         cells = (_known(eri, cell) for cell in (_mean(margin), _mean(slope), _mean(eri), mean_error))
         table.add_row(vote_title(vote), *cells, *map(_mean, (*radii, diagnosis.radii_around_truth(vote))))
@@ -107,11 +106,12 @@ def _soft_table(diagnosis: Diagnosis) -> Table:
 def _cosine_table(diagnosis: Diagnosis) -> Table:
     table = _small_table("pair", "mean", "> 0.5 %", "soft-smoothed", "> 0.5 %")
     for pair in diagnosis.inputs[0].cosines:
-        cells = []
-        for kind in ("cosines", "soft_cosines"):
-            cosines = np.array([getattr(at_input, kind)[pair] for at_input in diagnosis.inputs])
-            cells += [_known_mean(cosines), _percent(cosines > 0.5)]
-        table.add_row(pair, *cells)
+        kinds = (
+            [at.cosines[pair] for at in diagnosis.inputs],
+            [at.soft_cosines[pair] for at in diagnosis.inputs],
+        )
+        cells = [(_known_mean(np.array(of)), _percent(np.array(of) > 0.5)) for of in kinds]
+        table.add_row(pair, *cells[0], *cells[1])
     return table
 
 
@@ -137,11 +137,10 @@ def _pair_table(diagnosis: Diagnosis) -> Table:
 
 def _winner_table(diagnosis: Diagnosis) -> Table:
     table = _small_table("", "WE", "MME", "neither")
-    for name, kind, neither in (
-        ("the corollary predicts", "predicted_winner", PREMISES_FAIL), ("measured", "measured_winner", EQUAL)
-    ):  # fmt: skip
-        winners = [getattr(at_input, kind) for at_input in diagnosis.inputs]
-        table.add_row(name, *(str(winners.count(vote)) for vote in (WE, MME, neither)))
+    predicted = Counter(at_input.predicted_winner for at_input in diagnosis.inputs)
+    measured = Counter(at_input.measured_winner for at_input in diagnosis.inputs)
+    table.add_row("the corollary predicts", *(str(predicted[vote]) for vote in (WE, MME, PREMISES_FAIL)))
+    table.add_row("measured", *(str(measured[vote]) for vote in (WE, MME, EQUAL)))
     return table
 
 

@@ -26,9 +26,9 @@ mean v over seeds, the squares of their widths add up (Zou and Donner, 2008):
     v - sqrt((v - a)^2 + (v - c)^2)  to  v + sqrt((b - v)^2 + (d - v)^2)
 
 [a, b] is that of v as if it came from one run: Clopper and Pearson's with v n rounded down for a and up for
-b, or Student's t of each input's mean radius. What inputs and seeds do only together is counted in both parts,
-so this errs to the wide side: in simulations it covers 95% and more, but less where the accuracies of seeds
-lie tens of points apart and are skewed, for there Student's t itself is too short.
+b, or Student's t of each input's mean radius. What inputs and seeds do only together counts in both parts, so
+this errs to the wide side: in simulations it covers 95% and more, but less where the accuracies of seeds lie
+tens of points apart and are skewed, for there Student's t itself is too short.
 
 Where held-out inputs choose sigma, A(r) is that of the chosen one, and so is its interval. Else, of K sigmas
 each has an interval at the level 1 - 0.05 / K, so that all hold at once with probability 95%: then the max
