@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shieldwall.results.certificates import Certificates, shared
+from shieldwall.results.certificates import Certificates, shared, usual_bound
 from shieldwall.results.intervals import (
     abstentions,
     accuracy,
@@ -234,8 +234,7 @@ def _facts(run: Certificates) -> tuple[str, ...]:
     mean_n = run.mean_n if run.max_n is not None or run.fixed_n is None or not all_bounded else None
     kind = (run.noise or "gaussian").partition("(")[0]
     noise = f"noise {run.noise}" if run.sigma is None else f"{_NOISE.get(kind, kind)} noise"
-    # Ensemble-after-smoothing bounds every member by itself, in one of the usual ways.
-    bound = (run.bound_kind or "").removeprefix("after-smoothing").removeprefix("-")
+    bound = usual_bound(run.bound_kind)
     return (
         f"{len(run):,} inputs",
         n,

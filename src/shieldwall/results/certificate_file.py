@@ -66,6 +66,11 @@ def split_call(text: str | None) -> tuple[str, str | None]:
     return (call[1], call[2]) if call else (text or "", None)
 
 
+def usual_bound(bound: str | None) -> str:
+    """A bound of the certificate of EAS as one of the usual ones, by which it bounds each member."""
+    return (bound or "").removeprefix("after-smoothing").removeprefix("-")
+
+
 def shared(values: Iterable[_T]) -> _T | None:
     """The value that all share, or None."""
     different = set(values)
