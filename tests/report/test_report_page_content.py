@@ -16,9 +16,9 @@ from shieldwall import recipes
 from shieldwall.cli.report import thumbnails
 from shieldwall.errors import UserError
 from shieldwall.report.page.build import report_page
+from shieldwall.report.page.charts import panels
 from shieldwall.report.page.curves import Curve, choices, envelope_curves, log_curves, starts_hidden
 from shieldwall.report.page.gallery import Thumbnails
-from shieldwall.report.page.training import panels
 from shieldwall.results.intervals import accuracy
 from shieldwall.results.paper import counterpart
 from shieldwall.results.record import RunRecord, read_runs

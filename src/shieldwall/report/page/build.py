@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
-from shieldwall.report.page import tables
-from shieldwall.report.page.charts import Grid, accuracies, accuracy_chart, radius_grid, training_chart
+from shieldwall.report.page import charts, tables
 from shieldwall.report.page.curves import (
     SIGMA,
     Curve,
@@ -22,8 +21,6 @@ from shieldwall.report.page.curves import (
     starts_hidden,
 )
 from shieldwall.report.page.gallery import Thumbnails, gallery
-from shieldwall.report.page.provenance import made_with
-from shieldwall.report.page.training import GROUPS, panels
 from shieldwall.report.tables import accuracy_table, table_radii
 from shieldwall.results.certificates import shared
 from shieldwall.results.rows import Row, shared_norm
@@ -49,15 +46,15 @@ def report_page(
     pairs = tables.paper_pairs(curves)
     radii = table_radii(rows, radii or [radius for pair in pairs for radius in pair.row.accuracy] or None)
     table = accuracy_table(rows, radii)
-    styles, grid = CurveStyles(logs), radius_grid(logs, radii)
-    chart = accuracy_chart(curves, [styles.curve(curve) for curve in curves], grid, norm, hidden)
+    styles, grid = CurveStyles(logs), charts.radius_grid(logs, radii)
+    chart = charts.accuracy_chart(curves, [styles.curve(curve) for curve in curves], grid, norm, hidden)
     runs = [
         next(curve for curve in logs if curve.row.run == run)
         for run in dict.fromkeys(row.run for row in rows)
     ]
     run_styles = [styles.training(curve) for curve in runs]
-    training = panels([curve.row.record.training for curve in runs])
-    training_charts = [training_chart(panel, run_styles) for panel in training]
+    training = charts.panels([curve.row.record.training for curve in runs])
+    training_charts = [charts.training_chart(panel, run_styles) for panel in training]
     strides = {line.run: line.stride for panel in training for line in panel.lines if line.stride > 1}
     inputs, remarks = gallery(logs, thumbnails)
     toggles = {
@@ -84,18 +81,18 @@ def report_page(
         of_envelopes=tables.envelope_table(envelopes, radii, len(logs)) if envelopes else None,
         envelope_of=" = ".join(filter(None, [SIGMA, shared(curve.sigma for curve in envelopes)])),
         beside=[tables.compare_with_paper(pair, radii) for pair in pairs],
-        groups=[(group, [k for k, p in enumerate(training) if p.group == group]) for group in GROUPS],
+        groups=[(group, [k for k, p in enumerate(training) if p.group == group]) for group in charts.GROUPS],
         panels=training, panel_charts=training_charts,
         runs=[(curve.row.run, style) for curve, style in zip(runs, run_styles, strict=True)],
         thinned=[(runs[run].row.run, stride) for run, stride in sorted(strides.items())],
-        remarks=remarks, gallery_choices=_gallery_choices(logs), made=made_with(logs),
+        remarks=remarks, gallery_choices=_gallery_choices(logs), made=tables.made_with(logs),
         records=[curve.row.record for curve in runs], data=data, gallery_data=inputs,
     )  # fmt: skip
 
 
-def _curve(curve: Curve, grid: Grid, styles: CurveStyles) -> dict[str, Any]:
+def _curve(curve: Curve, grid: charts.Grid, styles: CurveStyles) -> dict[str, Any]:
     """What the toggles and the pointer need of a curve."""
-    values = accuracies(curve, grid)
+    values = charts.accuracies(curve, grid)
     return {
         "title": curve.title,
         "protocol": styles.protocols.index(curve.protocol),

@@ -1,4 +1,5 @@
-"""Line charts as SVG in the page itself: whole without scripts, which only hide and show lines.
+"""Line charts of certified accuracy and of training logs, as SVG in the page itself: whole without scripts,
+which only hide and show lines.
 
 The SVG holds the lines alone and stretches to any width and height; its strokes do not (vector-effect).
 Ticks, symbols and numbers are text and small pictures placed on it in percent, so that letters keep their
@@ -6,20 +7,33 @@ size on a phone. Coordinates are those of a square of SIZE.
 """
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from shieldwall.report.page.curves import MINUS, Curve, CurveStyle, choices
-from shieldwall.report.page.training import Panel
+from shieldwall.report.page.curves import MINUS, NOTHING, Curve, CurveStyle, choices
 from shieldwall.results.intervals import accuracy
 
 SIZE = 1000
 _MAX_RADII = 520
 _MAX_HOVER_RADII = 105
 _SYMBOLS = 3
+GROUPS = ("Accuracy", "Gradient diversity", "Loss terms")
+_NO_CURVES = ("epoch", "lr", "seconds")
+_DIVERSITY = ("gd", "cosine", "alignment")
+_NAMES = {
+    "accuracy": "accuracy under noise, mean of members, %",
+    "weakest": "accuracy under noise, weakest member, %",
+    "noisy_accuracy": "accuracy under noise, %",
+    "adversarial_accuracy": "accuracy on adversarial noisy inputs, %",
+    "gd": "gradient diversity loss",
+    "cosine": "mean cosine of members' gradients",
+    "cm": "confidence margin loss",
+    "loss": "total loss",
+}
+_MOST_EPOCHS = 300
 
 
 @dataclass(frozen=True)
@@ -136,19 +150,6 @@ def accuracy_chart(
     return Chart(f"{what}; the tables below hold the values.", x, y, lines)
 
 
-def training_chart(panel: Panel, looks: Sequence[CurveStyle]) -> Chart:
-    epochs = [epoch for line in panel.lines for epoch in line.epochs]
-    values = [value for line in panel.lines for value in line.values if value is not None] or [0.0, 1.0]
-    room = 0.05 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
-    x = Axis("epoch", min(epochs), max(max(epochs), min(epochs) + 1))  # one epoch has an axis too
-    y = Axis("", min(values) - room, max(values) + room, max_steps=5)
-    lines = [
-        Line(line.run, "", path(x, y, line.epochs, line.values), looks[line.run]) for line in panel.lines
-    ]
-    what = f"{panel.title} by epoch, a line for each run"
-    return Chart(f"{what}; the table below holds the last values.", x, y, lines)
-
-
 def accuracies(curve: Curve, grid: Grid) -> list[float]:
     """Percentages at the radii of the grid, down to the first 0."""
     values = accuracy(curve.row, np.array(grid.radii))
@@ -164,3 +165,70 @@ def _round_step(least: float, multiples: Sequence[float]) -> float:
 
 def _rounded(radius: float) -> float:
     return float(f"{radius:.10g}")
+
+
+class History(NamedTuple):
+    """One quantity of one run; None where it was not a finite number."""
+
+    run: int
+    epochs: list[int]
+    values: list[float | None]
+    stride: int
+    """The step between epochs that are kept; the last epoch always is."""
+
+    @property
+    def last(self) -> str:
+        known = [value for value in self.values if value is not None]
+        return f"{known[-1]:.4g}".replace("-", MINUS) if known else NOTHING
+
+
+class Panel(NamedTuple):
+    group: str
+    title: str
+    lines: list[History]
+
+
+def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
+    """The panels of several runs, which lines name by their place; runs without a log have no lines."""
+    lines: dict[str, list[History]] = {}
+    for run, records in enumerate(logs):
+        stride = math.ceil(len(records) / _MOST_EPOCHS) or 1
+        kept = [*records[:-1:stride], *records[-1:]]
+        epochs = [record["epoch"] for record in kept]
+        for key in dict.fromkeys(key for record in kept for key in record if key not in _NO_CURVES):
+            numbers = [_number(record.get(key)) for record in kept]
+            if any(number is not None for number in numbers):
+                lines.setdefault(key, []).append(History(run, epochs, _shown(key, numbers), stride))
+    shown = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
+    return sorted(shown, key=lambda panel: GROUPS.index(panel.group))
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _shown(key: str, numbers: Sequence[float | None]) -> list[float | None]:
+    """Four digits of the finite ones; accuracies that are fractions in percent."""
+    finite = [number if number is not None and math.isfinite(number) else None for number in numbers]
+    is_fraction = all(number is None or 0 <= number <= 1 for number in finite)
+    scale = 100 if is_fraction and _group(key) == GROUPS[0] else 1
+    return [None if number is None else float(f"{scale * number:.4g}") for number in finite]
+
+
+def _group(key: str) -> str:
+    if key.endswith("accuracy") or key == "weakest":
+        return GROUPS[0]
+    return GROUPS[1] if key in _DIVERSITY else GROUPS[2]
+
+
+def training_chart(panel: Panel, looks: Sequence[CurveStyle]) -> Chart:
+    epochs = [epoch for line in panel.lines for epoch in line.epochs]
+    values = [value for line in panel.lines for value in line.values if value is not None] or [0.0, 1.0]
+    room = 0.05 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
+    x = Axis("epoch", min(epochs), max(max(epochs), min(epochs) + 1))  # one epoch has an axis too
+    y = Axis("", min(values) - room, max(values) + room, max_steps=5)
+    lines = [
+        Line(line.run, "", path(x, y, line.epochs, line.values), looks[line.run]) for line in panel.lines
+    ]
+    what = f"{panel.title} by epoch, a line for each run"
+    return Chart(f"{what}; the table below holds the last values.", x, y, lines)
