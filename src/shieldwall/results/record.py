@@ -76,8 +76,7 @@ class RunRecord:
     @cached_property
     def recipe_content(self) -> Mapping[str, Any] | None:
         """The recipe as it is written."""
-        content = _yaml_mappings(self.files.get("recipe.yaml", ""))
-        return content[0] if content else None
+        return next(iter(self._mappings("recipe.yaml")), None)
 
     @cached_property
     def recipe(self) -> Recipe | None:
@@ -90,13 +89,20 @@ class RunRecord:
     @cached_property
     def origins(self) -> Sequence[Mapping[str, Any]]:
         """The recipe of the run that this one started from, and of those before."""
-        return _yaml_mappings(self.files.get("start.yaml", ""))
+        return self._mappings("start.yaml")
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         """What the certificates were made with."""
-        content = _yaml_mappings(self.files.get("settings.yaml", ""))
-        return with_current_names(content[0]) if content else {}
+        return with_current_names(next(iter(self._mappings("settings.yaml")), {}))
+
+    def _mappings(self, file: str) -> list[Mapping[str, Any]]:
+        """The documents of a file, none where one cannot be read."""
+        try:
+            content = yaml_documents(self.files.get(file, ""), "")
+        except UserError:
+            return []
+        return content if all(isinstance(document, dict) for document in content) else []
 
     @cached_property
     def environment(self) -> Mapping[str, Mapping[str, Any]]:
@@ -210,29 +216,31 @@ def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
         by_name[record.base].append(record)
         if record.is_run:
             check_votes(record.certificates, record.named, record.settings, record.home)
-    varied = {name: _varied(same) for name, same in by_name.items()}
-    told = []
-    for record in records:
-        own, homes = varied[record.base].get(record.home, {}), {same.home for same in by_name[record.base]}
-        place = ", ".join(f"{key} {value}" for key, value in own.items())
-        if not own and len(homes) > 1:
-            place = _shortest(record.home, homes)
-        told.append(replace(record, place=place, varied=own))
-    return told
+    told = {}
+    for same in by_name.values():
+        homes = {record.home for record in same}
+        for record, own in zip(same, _varied(same), strict=True):
+            place = ", ".join(f"{key} {value}" for key, value in own.items())
+            if not own and len(homes) > 1:
+                place = _shortest(record.home, homes)
+            told[record] = replace(record, place=place, varied=own)
+    return [told[record] for record in records]
 
 
-def _varied(records: Sequence[RunRecord]) -> dict[Path, dict[str, str]]:
-    """By folder, what differs in the recipes of these runs; nothing where that does not distinguish them."""
+def _varied(records: Sequence[RunRecord]) -> list[dict[str, str]]:
+    """What differs in the recipes of these runs; nothing where that does not distinguish them."""
     recipes = [content for record in records if (content := record.recipe_content) is not None]
+    nothing: list[dict[str, str]] = [{} for _ in records]
     if len(recipes) < len(records) or len(records) < 2:
-        return {}
+        return nothing
     different = distinctions(recipes)
     seedless = [{key: value for key, value in own.items() if key != "seed"} for own in different]
-    if len({str(own) for own in seedless}) == len(records):
-        different = seedless
-    if len({str(own) for own in different}) < len(records) or not seedless[0]:
-        return {}
-    return {record.home: own for record, own in zip(records, different, strict=True)}
+    if not seedless[0]:
+        return nothing
+    for told in (seedless, different):
+        if len({str(own) for own in told}) == len(records):
+            return told
+    return nothing
 
 
 def _read_archive(path: Path) -> RunRecord:
@@ -315,15 +323,6 @@ def _recipe_name(files: Mapping[str, str], source: Path) -> str:
     if isinstance(content, dict) and "name" in content:
         return title(content["name"])
     return title(source.name.removesuffix(SUFFIX))
-
-
-def _yaml_mappings(text: str) -> list[Mapping[str, Any]]:
-    """The documents of a file, none where one cannot be read."""
-    try:
-        content = yaml_documents(text, "")
-    except UserError:
-        return []
-    return content if all(isinstance(document, dict) for document in content) else []
 
 
 def _shortest(home: Path, homes: set[Path]) -> str:
