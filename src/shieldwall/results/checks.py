@@ -67,7 +67,7 @@ class Sums:
 
     def check(self, name: str, content: bytes) -> None:
         """Raise if the file of this name has a line here, and another content."""
-        if self.by_name.get(name, sha256(content)) != sha256(content):
+        if name in self.by_name and self.by_name[name] != sha256(content):
             raise UserError(
                 f"{self.home / name} is not the file that was written: its SHA-256 is not that in {SUMS}; "
                 "restore it from a copy, or delete it and make it again"
@@ -141,12 +141,11 @@ def check_votes(
         _check_bound(file, table, settings)
         every, indices = settings.get("every"), table.indices
         if isinstance(every, int) and indices is not None:
-            moved = np.flatnonzero(indices != every * np.arange(len(table)))
-            for k in moved[:1]:
-                raise _in_line(
-                    file, k, f"input {indices[k]} stands where input {every * k} belongs; lines were moved, "
-                    "lost or added"
-                )  # fmt: skip
+            expected = every * np.arange(len(table))
+            if (moved := indices != expected).any():
+                k = int(moved.argmax())
+                stands = f"input {indices[k]} stands where input {expected[k]} belongs"
+                raise _in_line(file, k, f"{stands}; lines were moved, lost or added")
         if first:
             _check_same_inputs(file, table, *first)
 
