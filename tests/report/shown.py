@@ -9,6 +9,7 @@ from rich.table import Table
 
 from shieldwall.files import write_output
 from shieldwall.report import formats, plots, tables
+from shieldwall.report.comparison import Comparison
 from shieldwall.results import rows as results_rows
 from shieldwall.results.record import Log
 from shieldwall.results.rows import Row
@@ -19,7 +20,7 @@ Radii = Sequence[float] | None
 
 def as_rows(shown: Iterable[Log | Row]) -> list[Row]:
     """Each log as a row of its own."""
-    return [one if isinstance(one, Row) else results_rows.row_of_log(one) for one in shown]
+    return [one if isinstance(one, Row) else Row(one.title, one.run, ((one,),)) for one in shown]
 
 
 def as_one(logs: Iterable[Log]) -> Row:
@@ -52,7 +53,8 @@ def notes(shown: Shown, *, intervals: bool = False) -> list[str]:
 
 
 def write_table(shown: Shown, path: Path, radii: Radii = None, *, intervals: bool = False) -> None:
-    write_output(path, formats.table_text(as_rows(shown), path, radii, intervals=intervals).encode())
+    formats.check_table_path(path)
+    Comparison(as_rows(shown), radii, intervals).save(path)
 
 
 def draw(shown: Shown, radii: Radii = None, *, intervals: bool = False) -> Figure:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from shown import as_csv, averaged, write_table
-from worked_log import WORKED, changed
+from worked_log import WORKED, changed, read_logs
 
 from shieldwall.errors import UserError
 from shieldwall.report.formats import COLUMNS
 from shieldwall.results.intervals import of_proportion
-from shieldwall.results.record import Log, read_logs
+from shieldwall.results.record import Log
 from shieldwall.results.rows import envelope_rows
 
 Write = Callable[..., Path]

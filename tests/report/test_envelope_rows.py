@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shown import as_markdown, as_one, as_rows, averaged
-from worked_log import CERTIFIED_OTHERWISE, WORKED, changed, curve
+from worked_log import CERTIFIED_OTHERWISE, WORKED, changed, curve, read_logs
 
 from shieldwall.errors import UserError
 from shieldwall.report.page.curves import envelope_curves, log_curves
 from shieldwall.results.certificates import Certificates
 from shieldwall.results.intervals import accuracy, accuracy_interval, average_radius, of_proportion, steps
-from shieldwall.results.record import Log, RunRecord, read_logs
+from shieldwall.results.record import Log, RunRecord
 from shieldwall.results.rows import Row, envelope_rows, sigma_groups
 
 Write = Callable[..., Path]

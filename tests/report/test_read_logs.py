@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from worked_log import read_logs
 
 from shieldwall.errors import UserError
-from shieldwall.results.record import read_logs
 
 Write = Callable[..., Path]
 VOTES = ["we-sween", "eas", "mme", "zebra", "member-10", "we", "member-2", "apple", "member-1"]

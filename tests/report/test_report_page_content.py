@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
+from worked_log import read_logs
 
 from shieldwall import recipes
 from shieldwall.cli.report import thumbnails
 from shieldwall.errors import UserError
 from shieldwall.report.page.build import report_page
+from shieldwall.report.page.charts import panels
 from shieldwall.report.page.curves import Curve, choices, envelope_curves, log_curves, starts_hidden
 from shieldwall.report.page.gallery import Thumbnails
-from shieldwall.report.page.training import panels
 from shieldwall.results.intervals import accuracy
-from shieldwall.results.paper import envelope_counterpart
-from shieldwall.results.record import RunRecord, read_logs, read_runs
+from shieldwall.results.paper import counterpart
+from shieldwall.results.record import RunRecord, read_runs
 from shieldwall.results.rows import rows_of
 
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
@@ -133,7 +134,7 @@ def test_the_papers_numbers_stand_beside_ours_with_the_difference(mnist: list[Pa
     assert column(at_sigma, "ACR")[0] == "0.475"
 
     best = f"mnist-gaussian WE, best of {SIGMA} 0.25, 0.5, 1 beside WE (Gaussian); Table 1"
-    theirs = envelope_counterpart(recipes.get("mnist-gaussian-0.25"), "we")
+    theirs = counterpart(recipes.get("mnist-gaussian-0.25"), "we", None)
     assert theirs is not None
     assert column(best, "1.00")[:2] == ["40.0", f"{theirs.accuracy[1.0]:.1f}"]
     assert column(best, "ACR") == ["\N{EN DASH}"] * 3

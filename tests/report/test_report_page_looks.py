@@ -16,6 +16,7 @@ from shieldwall.report.page.curves import CurveStyles, envelope_curves
 VOTES = ("we", "mme", "eas", "we-grid", "we-sween", "member-1", "member-2", "member-3")
 GROUNDS = {"light": "#ffffff", "dark": "#14171a"}
 MINUS = "\N{MINUS SIGN}"
+STYLE = (Path(page_curves.__file__).parent / "page.css").read_text()
 
 # How a colour looks without the cones for long or for middle wavelengths: Machado et al. 2009, linear RGB.
 NO_LONG = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
@@ -31,6 +32,14 @@ LAB = [
     [1.9779984951, -2.4285922050, 0.4505937099],
     [0.0259040371, 0.7827717662, -0.8086757660],
 ]
+
+
+def colours(ground: int) -> list[str]:
+    """Those of the curves on the white page, or on the dark one."""
+    rules = re.findall(r"--curve-(\d+): (#\w{6});", STYLE)
+    half = len(rules) // 2
+    assert [int(number) for number, _ in rules] == [*range(half)] * 2
+    return [colour for _, colour in rules[half * ground :][:half]]
 
 
 def linear(colour: str) -> np.ndarray:
@@ -58,7 +67,7 @@ def runs(tmp_path: Path) -> list[Path]:
 @pytest.mark.parametrize("methods", [1, 2])
 def test_no_two_curves_look_alike(runs: list[Path], methods: int) -> None:
     found = curves_of(runs[: 3 * methods])
-    looks = CurveStyles.of(found)
+    looks = CurveStyles(found)
     every = [looks.curve(one) for one in [*found, *envelope_curves(found)]]
     assert len(every) == methods * 8 * 4
     assert len(set(every)) == len(every)
@@ -66,7 +75,7 @@ def test_no_two_curves_look_alike(runs: list[Path], methods: int) -> None:
 
 def test_samples_beside_toggles_are_those_of_the_curves(runs: list[Path]) -> None:
     found = curves_of(runs)
-    looks = CurveStyles.of(found)
+    looks = CurveStyles(found)
     for entry in found:
         curve = looks.curve(entry)
         by = {name: looks.sample(name, getattr(entry, name)) for name in ("method", "protocol", "sigma")}
@@ -83,8 +92,8 @@ def test_symbols_of_curves_that_lie_on_each_other_do_not(tmp_path: Path) -> None
     radii = [0.01 * k for k in range(1, 101)]
     run = write_run(tmp_path / "run", "mnist-gaussian-1.0", dict.fromkeys(VOTES, radii))
     found = curves_of([run])
-    looks, every = CurveStyles.of(found), set(range(len(found)))
-    drawn = accuracy_chart(found, [looks.curve(one) for one in found], radius_grid(found), "L2", every)
+    looks = CurveStyles(found)
+    drawn = accuracy_chart(found, [looks.curve(one) for one in found], radius_grid(found), "L2", set())
     marks = [mark for line in drawn.lines for mark in line.marks]
     numbered = [line for line in drawn.lines if line.look.number]
     assert len(marks) == len(set(marks)) == 3 * len(numbered) == 3 * 3
@@ -92,7 +101,7 @@ def test_symbols_of_curves_that_lie_on_each_other_do_not(tmp_path: Path) -> None
 
 def test_the_caption_says_what_looks_mean(runs: list[Path], tmp_path: Path) -> None:
     def key(some: list[Path]) -> str:
-        return CurveStyles.of(curves_of(some)).key
+        return CurveStyles(curves_of(some)).key
 
     dotted = "members are dotted, with their number."
     assert key(runs) == (f"Colours show the method; dashes show the protocol; symbols show {SIGMA}; {dotted}")
@@ -102,20 +111,17 @@ def test_the_caption_says_what_looks_mean(runs: list[Path], tmp_path: Path) -> N
 
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_colours_stand_out_from_the_page(ground: str) -> None:
-    own = [pair[list(GROUNDS).index(ground)] for pair in page_curves.COLOURS]
+    own = colours(list(GROUNDS).index(ground))
+    assert len(own) == page_curves.NUM_COLOURS
     assert [colour for colour in own if contrast(colour, GROUNDS[ground]) < 3] == []
-    style = (Path(page_curves.__file__).parent / "page.css").read_text()
-    assert f"--paper: {'#fff' if ground == 'light' else GROUNDS[ground]};" in style
+    assert f"--paper: {'#fff' if ground == 'light' else GROUNDS[ground]};" in STYLE
 
 
 @pytest.mark.parametrize("ground", [0, 1])
 @pytest.mark.parametrize("eye", [NO_LONG, NO_MIDDLE])
 def test_the_colour_blind_tell_the_first_colours_apart(ground: int, eye: list[list[float]]) -> None:
     """Okabe and Ito's own colours are 0.076 apart at least by this measure."""
-    seen = [
-        np.clip(np.array(eye) @ linear(pair[ground]), 0, 1)
-        for pair in page_curves.COLOURS[: page_curves.DISTINCT]
-    ]
+    seen = [np.clip(np.array(eye) @ linear(colour), 0, 1) for colour in colours(ground)[:7]]
     labs = [np.array(LAB) @ np.cbrt(np.array(CONES) @ colour) for colour in seen]
     assert min(np.linalg.norm(one - other) for one, other in itertools.combinations(labs, 2)) > 0.076
 

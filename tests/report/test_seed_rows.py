@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from shown import as_markdown, as_rows, averaged
-from worked_log import CERTIFIED_OTHERWISE, WORKED, changed
+from worked_log import CERTIFIED_OTHERWISE, WORKED, changed, read_logs
 
 from shieldwall.results.intervals import (
     abstentions,
@@ -18,7 +18,7 @@ from shieldwall.results.intervals import (
     of_mean,
     of_proportion,
 )
-from shieldwall.results.record import Log, read_logs
+from shieldwall.results.record import Log
 from shieldwall.results.rows import Row
 
 Write = Callable[..., Path]
@@ -65,7 +65,7 @@ def test_its_interval_is_over_inputs_and_seeds(three: list[Row]) -> None:
     inputs = of_mean(np.array([2 / 3, 1.25 / 3, 0.1, 0.0, 0.0, 1.05]))
     assert acr is not None
     half = np.hypot(acr.value - seeds.low, acr.value - inputs.low)
-    assert (acr.low, acr.high) == (pytest.approx(max(0.0, acr.value - half)), pytest.approx(acr.value + half))
+    assert acr.interval == (pytest.approx(max(0.0, acr.value - half)), pytest.approx(acr.value + half))
 
 
 def test_seeds_that_agree_are_no_surer_than_one_of_them(worked: Log) -> None:
@@ -82,7 +82,7 @@ def test_inputs_in_another_order_are_the_same_inputs(worked: Log) -> None:
     both, straight = (average_radius(Row("", "", ((worked, other),))) for other in (turned, worked))
     assert both is not None
     assert straight is not None
-    assert (both.low, both.high) == (pytest.approx(straight.low), pytest.approx(straight.high))
+    assert both.interval == pytest.approx(straight.interval)
 
 
 def test_the_interval_of_one_log_is_over_inputs(worked: Log) -> None:
@@ -93,7 +93,7 @@ def test_the_interval_of_one_log_is_over_inputs(worked: Log) -> None:
     assert accuracy_deviation(row, [0.0]) is None
     acr, by_hand = average_radius(row), of_mean(np.array([0.5, 0.25, 0.1, 0.0, 0.0, 1.05]))
     assert acr is not None
-    assert (acr.low, acr.high, acr.deviation) == (max(0.0, by_hand.low), by_hand.high, None)
+    assert (*acr.interval, acr.deviation) == (max(0.0, by_hand.low), by_hand.high, None)
 
 
 def test_an_interval_stays_between_0_and_1(tmp_path: Path, write_run: Write) -> None:

@@ -1,5 +1,6 @@
 """A log small enough to work out by hand, and changes to it."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shieldwall.results.certificates import Certificates
-from shieldwall.results.record import Log, read_logs
+from shieldwall.results.record import Log, read_runs
 
 Lines = list[tuple[int, int, int, str]]
 """(idx, label, predict, radius) of each input."""
@@ -32,6 +33,11 @@ CERTIFIED_OTHERWISE: list[dict[str, object]] = [
     {"lines": [(0, 1, 0, "0.5"), *WORKED[1:]]},
 ]
 """What `write_run` takes for a log that does not compare with the worked one: other draws, other inputs."""
+
+
+def read_logs(paths: Iterable[str | Path]) -> list[Log]:
+    """The votes of the runs at these paths, in order."""
+    return [log for record in read_runs(paths) for log in record.logs]
 
 
 def read_log(path: Path) -> Log:

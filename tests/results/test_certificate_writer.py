@@ -78,16 +78,11 @@ def test_other_settings_do_not_get_in(folder: Path):
     assert (folder / "settings.yaml").read_bytes() == before
 
 
-def test_other_data_do_not_get_in_unless_the_folder_never_said_which(folder: Path, tmp_path: Path):
+def test_other_data_do_not_get_in(folder: Path):
     with opened(folder, {**SETTINGS, "data_sha256": "ab"}):
         pass
     with pytest.raises(UserError, match=r"other settings \(data_sha256: 'ab', not 'cd'\)"):
         opened(folder, {**SETTINGS, "data_sha256": "cd"})
-    older = tmp_path / "older"
-    with opened(older):
-        pass
-    with opened(older, {**SETTINGS, "data_sha256": "cd"}) as files:
-        assert files.done == []
 
 
 def test_an_input_that_only_some_votes_have_is_dropped(folder: Path):

@@ -13,7 +13,7 @@ import pytest
 from shieldwall.errors import UserError
 from shieldwall.results import archive as archives
 from shieldwall.results.archive import pack, read_archive
-from shieldwall.results.record import read_logs, read_runs
+from shieldwall.results.record import Log, read_runs
 
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\tvote\n"
 KEPT = {
@@ -32,6 +32,10 @@ LEFT = (
     *("members/member-1.safetensors", "checkpoint.safetensors", ".lock", "certified-accuracy.png"),
     *("certificates/.settings.yaml.part", "theory/notes.tsv"),
 )
+
+
+def read_logs(paths: list[Path]) -> list[Log]:
+    return [log for record in read_runs(paths) for log in record.logs]
 
 
 @pytest.fixture

@@ -16,15 +16,7 @@ from rich.console import Console
 
 from shieldwall.errors import UserError, require, unknown_name
 from shieldwall.files import write_output
-from shieldwall.report.formats import (
-    TABLE_SUFFIXES,
-    table_text,
-    to_csv,
-    to_html,
-    to_latex,
-    to_markdown,
-    to_terminal,
-)
+from shieldwall.report import formats
 from shieldwall.report.plots import accuracy_figure, describe_figure, figure_bytes
 from shieldwall.report.tables import Table, accuracy_table, table_radii
 from shieldwall.results.certificates import Certificates
@@ -86,8 +78,10 @@ class Comparison:
     def save(self, path: str | Path) -> None:
         """Write the table (.tex, .md or .csv) or the plot (.png, .pdf or .svg), by the file's suffix."""
         path = Path(path)
-        if path.suffix.lower() in TABLE_SUFFIXES:
-            text = table_text(self.rows, path, self.radii, intervals=self.intervals)
+        if path.suffix.lower() == ".csv":
+            return write_output(path, self.to_csv().encode())
+        if path.suffix.lower() in formats.TABLE_SUFFIXES:
+            text = self.to_latex(path.stem) if path.suffix.lower() == ".tex" else self.to_markdown()
             return write_output(path, text.encode())
         require("report", "a plot")
         figure = accuracy_figure(self.rows, intervals=self.intervals)
@@ -95,19 +89,19 @@ class Comparison:
         return write_output(path, figure_bytes(figure, path, about))
 
     def to_latex(self, label: str = "certified-accuracy") -> str:
-        return to_latex(self.table, label)
+        return formats.to_latex(self.table, label)
 
     def to_markdown(self) -> str:
-        return to_markdown(self.table)
+        return formats.to_markdown(self.table)
 
     def to_csv(self) -> str:
-        return to_csv(self.rows, self.radii)
+        return formats.to_csv(self.rows, self.radii)
 
     def _repr_html_(self) -> str:
-        return to_html(self.table)
+        return formats.to_html(self.table)
 
     def __rich__(self) -> rich_table.Table:
-        return to_terminal(self.table)
+        return formats.to_terminal(self.table)
 
     def __repr__(self) -> str:
         text = StringIO()

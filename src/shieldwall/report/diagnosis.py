@@ -40,22 +40,32 @@ def diagnosis_tables(diagnosis: Diagnosis) -> Iterator[Table | str]:
     n, draws = (int(str(diagnosis.settings.get(name, 0))) for name in ("n", "draws"))
     inputs = f"{len(diagnosis.inputs):,} input{'s' * (len(diagnosis.inputs) > 1)}"
     yield f"unsmoothed members: ERI = slope - margin / r, r = {diagnosis.r:g}; means over {inputs}"
-    yield _plain_table(diagnosis)
+    yield _table(_plain_lines(diagnosis))
     yield f"\nsoft-smoothed members, from {draws:,} noise samples per input"
-    yield _soft_table(diagnosis)
+    yield _table(_soft_lines(diagnosis))
     beta = 2 / diagnosis.sigma**2
     yield f"radius: sufficient for beta = 2/sigma^2 = {beta:.3g}; sharp: for the least valid beta"
     yield f"certified: radius of the smoothed vote around the true class, n = {n:,}"
     yield "\ncosine of two members' gradients against the strongest rival of WE"
-    yield _cosine_table(diagnosis)
+    yield _table(_cosine_lines(diagnosis))
     yield f"\nattacks of length {diagnosis.attack:g} on each member: how many succeed, % that fool others too"
-    yield _transfer_table(diagnosis)
+    yield _table(_transfer_lines(diagnosis))
     yield "\nMME of two members smoothed (EBS), or both smoothed first (EAS): larger radius"
-    yield _pair_table(diagnosis)
+    yield _table(_pair_lines(diagnosis))
     yield "estimated from frequencies, without a guarantee; means over the inputs"
     yield "\nWE or MME: the larger radius"
-    yield _winner_table(diagnosis)
+    yield _table(_winner_lines(diagnosis))
     yield from _comparison_notes(diagnosis, inputs)
+
+
+def _table(lines: Iterator[list[str]]) -> PlainTable:
+    """The first line has the headings; numbers to the right, names, which have no heading, to the left."""
+    table = PlainTable()
+    for heading in next(lines):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    return table
 
 
 def to_tsv(diagnosis: Diagnosis) -> str:
@@ -82,67 +92,59 @@ def _cells(diagnosis: Diagnosis, at_input: AtInput) -> dict[str, object]:
     return cells | {"r": diagnosis.r, "attack": diagnosis.attack, **diagnosis.settings}
 
 
-def _plain_table(diagnosis: Diagnosis) -> Table:
-    table = _small_table("", "correct %", "margin", "slope", "ERI", "ERI < 0 %")
+def _plain_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
+    yield ["", "correct %", "margin", "slope", "ERI", "ERI < 0 %"]
     for vote in diagnosis.votes:
         correct = np.array([at_input.answers[vote] == at_input.truth for at_input in diagnosis.inputs])
         margin, slope, eri = (diagnosis.values("plain", vote, name) for name in ("margin", "slope", "eri"))
         cells = [_mean(margin), _mean(slope), _mean(eri), _percent(eri < 0)]
-        table.add_row(vote_title(vote), _percent(correct), *(_known(eri, cell) for cell in cells))
-    return table
+        yield [vote_title(vote), _percent(correct), *(_known(eri, cell) for cell in cells)]
 
 
-def _soft_table(diagnosis: Diagnosis) -> Table:
-    table = _small_table("", "margin", "slope", "ERI", "+-", "radius", "sharp", "certified")
+def _soft_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
+    yield ["", "margin", "slope", "ERI", "+-", "radius", "sharp", "certified"]
+    names = ("margin", "slope", "eri", "eri_error", "certified_radius", "certified_radius_sharp")
     for vote in diagnosis.votes:
-        names = ("margin", "slope", "eri", "certified_radius", "certified_radius_sharp")
-        margin, slope, eri, *radii = (diagnosis.values("soft", vote, name) for name in names)
-        error = diagnosis.values("soft", vote, "eri_error")
+        margin, slope, eri, error, *radii = (diagnosis.values("soft", vote, name) for name in names)
         mean_error = f"{np.sqrt((error**2).sum()) / len(error):.3f}"
         cells = (_known(eri, cell) for cell in (_mean(margin), _mean(slope), _mean(eri), mean_error))
-        table.add_row(vote_title(vote), *cells, *map(_mean, (*radii, diagnosis.radii_around_truth(vote))))
-    return table
+        yield [vote_title(vote), *cells, *map(_mean, (*radii, diagnosis.radii_around_truth(vote)))]
 
 
-def _cosine_table(diagnosis: Diagnosis) -> Table:
-    table = _small_table("pair", "mean", "> 0.5 %", "soft-smoothed", "> 0.5 %")
+def _cosine_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
+    yield ["pair", "mean", "> 0.5 %", "soft-smoothed", "> 0.5 %"]
     for pair in diagnosis.inputs[0].cosines:
-        cells = []
+        line = [pair]
         for kind in ("cosines", "soft_cosines"):
             cosines = np.array([getattr(at_input, kind)[pair] for at_input in diagnosis.inputs])
-            cells += [_known_mean(cosines), _percent(cosines > 0.5)]
-        table.add_row(pair, *cells)
-    return table
+            line += [_known_mean(cosines), _percent(cosines > 0.5)]
+        yield line
 
 
-def _transfer_table(diagnosis: Diagnosis) -> Table:
+def _transfer_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
     transfer, members = diagnosis.transfer, len(diagnosis.transfer.tried)
-    table = _small_table("attacked", "succeed", *(f"to {k + 1}" for k in range(members)), "to WE", "to MME")
+    yield ["attacked", "succeed", *(f"to {k + 1}" for k in range(members)), "to WE", "to MME"]
     for k, rates in enumerate(transfer.rates):
         cells = ["-" if np.isnan(rate) else f"{100 * rate:.0f}" for rate in rates]
         cells[k] = ""
-        table.add_row(f"member {k + 1}", f"{transfer.fooled[k, k]} of {len(diagnosis.inputs)}", *cells)
-    return table
+        yield [f"member {k + 1}", f"{transfer.fooled[k, k]} of {len(diagnosis.inputs)}", *cells]
 
 
-def _pair_table(diagnosis: Diagnosis) -> Table:
-    table = _small_table("pair", "p_a", "p_b", "p_ab", "p", *VERDICTS)
+def _pair_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
+    yield ["pair", "p_a", "p_b", "p_ab", "p", *VERDICTS]
     for pair in diagnosis.inputs[0].pairs:
         wins = [at_input.pairs[pair] for at_input in diagnosis.inputs]
         probabilities = np.array([(w.p_a, w.p_b, w.p_ab, w.p) for w in wins]).T
         verdicts = Counter(w.verdict for w in wins)
-        table.add_row(pair, *map(_known_mean, probabilities), *(str(verdicts[kind]) for kind in VERDICTS))
-    return table
+        yield [pair, *map(_known_mean, probabilities), *(str(verdicts[kind]) for kind in VERDICTS)]
 
 
-def _winner_table(diagnosis: Diagnosis) -> Table:
-    table = _small_table("", "WE", "MME", "neither")
-    for name, kind, neither in (
-        ("the corollary predicts", "predicted_winner", PREMISES_FAIL), ("measured", "measured_winner", EQUAL)
-    ):  # fmt: skip
-        winners = [getattr(at_input, kind) for at_input in diagnosis.inputs]
-        table.add_row(name, *(str(winners.count(vote)) for vote in (WE, MME, neither)))
-    return table
+def _winner_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
+    yield ["", "WE", "MME", "neither"]
+    predicted = Counter(at_input.predicted_winner for at_input in diagnosis.inputs)
+    measured = Counter(at_input.measured_winner for at_input in diagnosis.inputs)
+    yield ["the corollary predicts", *(str(predicted[vote]) for vote in (WE, MME, PREMISES_FAIL))]
+    yield ["measured", *(str(measured[vote]) for vote in (WE, MME, EQUAL))]
 
 
 def _comparison_notes(diagnosis: Diagnosis, inputs: str) -> Iterator[str]:
@@ -208,14 +210,6 @@ def difference_figure(diagnosis: Diagnosis) -> "Figure":
     axes.set(xlabel="$\\lambda_1 / \\lambda_2$", ylabel="radius of MME - radius of WE")
     axes.legend(fontsize="small", frameon=False)
     return figure
-
-
-def _small_table(*headings: str) -> PlainTable:
-    """An empty table: numbers to the right, names, which have no heading, to the left."""
-    table = PlainTable()
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    return table
 
 
 def _mean(values: Floats) -> str:

@@ -4,7 +4,7 @@ import csv
 import html
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from shieldwall.report.tables import (
     PLUS_MINUS,
     Column,
     Table,
-    accuracy_table,
     describe,
     table_radii,
 )
@@ -67,34 +66,14 @@ def check_table_path(path: Path) -> None:
         raise UserError(f"{path}: a table is written as .tex, .md or .csv, by the file's suffix")
 
 
-def table_text(
-    rows: Sequence[Row], path: Path, radii: Sequence[float] | None = None, *, intervals: bool = False
-) -> str:
-    """The table as a file's content by the path's suffix.
-
-    CSV has the intervals always. LaTeX has the file's name as its label.
-    """
-    check_table_path(path)
-    suffix = path.suffix.lower()
-    if suffix == ".csv":
-        return to_csv(rows, radii)
-    table = accuracy_table(rows, radii, intervals=intervals)
-    return to_latex(table, path.stem) if suffix == ".tex" else to_markdown(table)
-
-
 class PlainTable(rich_table.Table):
     """A rule below the headings and no other lines; title and caption at the left."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-            show_edge=False,
-            collapse_padding=True,
-            title_justify="left",
-            caption_justify="left",
-            **options,
-        )
+            box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True,
+            title_justify="left", caption_justify="left", **options,
+        )  # fmt: skip
 
 
 class _WideTable(PlainTable):
@@ -137,13 +116,7 @@ def _terminal_cell(column: Column, k: int, between: str) -> Text:
 
 def to_markdown(table: Table) -> str:
     """The table in Markdown, its title above it and its notes below."""
-    lines = [
-        ["", *(" ".join(column.heading).strip() for column in table.columns)],
-        [":--", *("--:" for _ in table.columns)],
-    ]
-    for k, title in enumerate(table.row_titles):
-        cells = ((f"**{c.cells[k]}**" if c.best[k] else c.cells[k], c.margins[k]) for c in table.columns)
-        lines.append([_markdown(title), *(" ".join(cell).rstrip() for cell in cells)])
+    lines = [_headings(table), [":--", *("--:" for _ in table.columns)], *_lines(table, _markdown, "**{}**")]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return "\n\n".join([html.escape(table.title, False), body, *map(_markdown, table.notes)]) + "\n"
 
@@ -155,15 +128,29 @@ def _markdown(text: str) -> str:
 
 def to_html(table: Table) -> str:
     """The table for a notebook."""
-    head = ["", *(" ".join(column.heading).strip() for column in table.columns)]
-    lines = ["".join(f"<th>{html.escape(text)}</th>" for text in head)]
-    for k, title in enumerate(table.row_titles):
-        cells = [f"<b>{c.cells[k]}</b>" * c.best[k] or html.escape(c.cells[k]) for c in table.columns]
-        cells = [f"{cell} {c.margins[k]}".rstrip() for cell, c in zip(cells, table.columns, strict=True)]
-        lines.append(f"<th>{html.escape(title)}</th>" + "".join(f"<td>{cell}</td>" for cell in cells))
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in _headings(table))
+    body = "".join(
+        f"<tr><th>{title}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+        for title, *cells in _lines(table, html.escape, "<b>{}</b>")
+    )
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in table.notes)
-    return f"<table><caption>{html.escape(table.title)}</caption>{body}</table>{notes}"
+    return f"<table><caption>{html.escape(table.title)}</caption><tr>{head}</tr>{body}</table>{notes}"
+
+
+def _headings(table: Table) -> list[str]:
+    return ["", *(" ".join(column.heading).strip() for column in table.columns)]
+
+
+def _lines(
+    table: Table, escape: Callable[[str], str], best: str, *, margins: bool = True
+) -> Iterator[list[str]]:
+    """The title and the cells of each row, with margins beside the numbers; `best` marks the best ones."""
+    for k, title in enumerate(table.row_titles):
+        cells = [escape(title)]
+        for column in table.columns:
+            number = (best if column.best[k] else "{}").format(escape(column.cells[k]))
+            cells.append(f"{number} {escape(column.margins[k]) if margins else ''}".strip())
+        yield cells
 
 
 def to_latex(table: Table, label: str = "certified-accuracy") -> str:
@@ -174,10 +161,14 @@ def to_latex(table: Table, label: str = "certified-accuracy") -> str:
     """
     columns = table.columns
     body: list[str] = []
-    for k, title in enumerate(table.row_titles):
+    for k, cells in enumerate(_lines(table, escape_latex, r"\textbf{{{}}}", margins=not table.intervals)):
         if k:
             body += [r"\addlinespace"] * (table.intervals + (table.runs[k] != table.runs[k - 1]))
-        body += _latex_row(title, columns, k, table.intervals)
+        body.append(_latex_line(cells))
+        if table.intervals:
+            margins = (escape_latex(column.margins[k]) for column in columns)
+            below = (rf"{{\scriptsize {margin}}}" if margin else "" for margin in margins)
+            body.append(_latex_line(["", *below]))
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
@@ -216,18 +207,6 @@ def _symbol(symbol: re.Match[str]) -> str:
     return f"${_SYMBOLS[name]}{equal}{times}$"
 
 
-def _latex_row(title: str, columns: Sequence[Column], k: int, intervals: bool) -> list[str]:
-    """A row, and where there are intervals a second line for them."""
-    cells = [(escape_latex(column.cells[k]), column.best[k]) for column in columns]
-    numbers = [rf"\textbf{{{cell}}}" if is_best else cell for cell, is_best in cells]
-    margins = [escape_latex(column.margins[k]) for column in columns]
-    if not intervals:
-        both = (f"{number} {margin}".strip() for number, margin in zip(numbers, margins, strict=True))
-        return [_latex_line([escape_latex(title), *both])]
-    small = (rf"{{\scriptsize {margin}}}" if margin else "" for margin in margins)
-    return [_latex_line([escape_latex(title), *numbers]), _latex_line(["", *small])]
-
-
 def _latex_line(cells: Sequence[str]) -> str:
     line = " & ".join(cells).strip() + r" \\"
     # After a line break, a bracket or a star would be read as its argument.
@@ -260,37 +239,28 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
 
 
 def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
-    low, high = accuracy_interval(row, radii)
     spread, acr = accuracy_deviation(row, radii), average_radius(row)
     interval = "clopper-pearson and student-t" if row.seeds > 1 else "clopper-pearson"
-    of_row = {
+    of_row: dict[str, Any] = {
         "kind": "envelope" if row.is_envelope else "seeds" if row.seeds > 1 else "log",
-        "run": row.run,
-        "vote": row.vote,
-        "sigmas": " ".join(repr(sigma) for sigma in sigmas_of([row])),
-        "inputs": row.num_inputs,
-        "seeds": row.seeds,
+        "run": row.run, "vote": row.vote, "sigmas": " ".join(map(repr, sigmas_of([row]))),
+        "inputs": row.num_inputs, "inputs_wanted": row.num_wanted, "seeds": row.seeds,
         "interval": interval + (" all sigmas at once" if row.is_envelope else ""),
-        "abstained": abstentions(row),
-        "inputs_wanted": row.num_wanted,
-        "acr_kind": "lower bound" if row.stopped_early else None,
-    }
+        "abstained": abstentions(row), "acr_kind": "lower bound" if row.stopped_early else None,
+    }  # fmt: skip
     settings = ("sigma", "noise", "norm", "alpha", "precision")
     for column, name in [("n", "fixed_n"), ("bound", "bound_kind"), *zip(settings, settings, strict=True)]:
         of_row[column] = shared(getattr(run, name) for run in row.certificates)
     if acr:
-        ends = {"acr_low": acr.low, "acr_high": acr.high, "acr_deviation": acr.deviation}
-        known = {name: value for name, value in ends.items() if value is not None and not math.isnan(value)}
+        named = zip(("acr_low", "acr_high", "acr_deviation"), (*acr.interval, acr.deviation), strict=True)
+        known = {name: value for name, value in named if value is not None and not math.isnan(value)}
         of_row |= {"acr": acr.value, **known}
-    # A spreadsheet takes what starts like this for a formula.
-    of_row = {
-        key: f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
-        for key, cell in of_row.items()
-    }
-    return [
-        {
-            **of_row, "radius": r, "certified_accuracy": value, "low": float(low[k]), "high": float(high[k]),
-            "deviation": None if spread is None else float(spread[k]),
-        }
-        for k, (r, value) in enumerate(zip(radii, accuracy(row, radii).tolist(), strict=True))
-    ]  # fmt: skip
+    for column, cell in of_row.items():
+        # A spreadsheet takes what starts like this for a formula.
+        if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@"):
+            of_row[column] = f"'{cell}"
+    low, high = (ends.tolist() for ends in accuracy_interval(row, radii))
+    deviations = [None] * len(radii) if spread is None else spread.tolist()
+    values = zip(radii, accuracy(row, radii).tolist(), low, high, deviations, strict=True)
+    names = ("radius", "certified_accuracy", "low", "high", "deviation")
+    return [of_row | dict(zip(names, of_radius, strict=True)) for of_radius in values]

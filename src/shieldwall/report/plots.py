@@ -101,7 +101,7 @@ def accuracy_figure(
         figure, axes = cast("Figure", axes.get_figure(root=True)), plain_axes(axes)
     one_run = len(rows) > 1 and len({row.run for row in rows}) == 1
     labels = [title.removeprefix(f"{rows[0].run} " if one_run else "") for title in titles(rows)]
-    banded = rows_with_band(rows, intervals=intervals)
+    banded = _with_band(rows, intervals)
     right = best = 0.0
     for row, label, style in zip(rows, labels, styles(rows), strict=True):
         r = steps(row)
@@ -109,8 +109,11 @@ def accuracy_figure(
         # A is constant on (r_{k-1}, r_k], which is what "pre" draws; the last point closes the curve.
         axes.step(np.append(r, r[-1]), np.append(values, 0.0), where="pre", label=label, **style)
         if row in banded:
+            at = r[np.linspace(0, len(r) - 1, min(len(r), _MAX_STEPS)).round().astype(int)]
             # The more there are, the fainter: where all of them meet, the curves are still seen.
-            fill_band(axes, row, style, intervals=intervals, alpha=max(0.08, min(0.18, 0.5 / len(banded))))
+            look: dict[str, Any] = {"alpha": max(0.08, min(0.18, 0.5 / len(banded))), "linewidth": 0}
+            ends = band(row, at, intervals=intervals)
+            axes.fill_between(at, *ends, color=style["color"], step="pre", zorder=1.5, **look)
         right, best = max(right, float(r[-1])), max(best, float(values[0]))
 
     if radii is not None and len(radii):
@@ -120,8 +123,10 @@ def accuracy_figure(
     top = min(1.02, math.ceil(10 * best + 0.5) / 10) if best else 1.0
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=f"radius ({norm})", ylabel="certified accuracy")
 
-    lines = _heading(rows, one_run), what_bands_are(rows, banded, intervals=intervals)
-    heading = [line for line in lines if line]
+    # What all curves have in common, and what the bands are.
+    combined = shared(row.combines for row in rows) or ""
+    common = f"{rows[0].run}{f' ({combined})' * bool(combined)}" if one_run else combined
+    heading = [line for line in (common, _about_bands(rows, banded, intervals)) if line]
     texts = [*heading, *labels]
     place = _legend_place(rows, texts, right, top)
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
@@ -129,14 +134,6 @@ def accuracy_figure(
     if "bbox_to_anchor" in place and len(figure.axes) == 1:
         figure.set_size_inches(7.1 + 0.08 * max(map(len, texts)), max(4.0, 0.4 + 0.19 * len(texts)))
     return figure
-
-
-def _heading(rows: Sequence[Row], one_run: bool) -> str:
-    """What all curves have in common, if anything: the run, and what each shows as one."""
-    combined = shared(row.combines for row in rows) or ""
-    if not one_run:
-        return combined
-    return f"{rows[0].run} ({combined})" if combined else rows[0].run
 
 
 def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -168,15 +165,14 @@ def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [lines[row] for row in rows]
 
 
-def rows_with_band(rows: Sequence[Row], *, intervals: bool) -> list[Row]:
+def _with_band(rows: Sequence[Row], intervals: bool) -> list[Row]:
     """All that have one; of several runs only the ensembles, where there are any, for too many would blur."""
     banded = [row for row in rows if intervals or row.seeds > 1]
     several = len({row.run for row in rows}) > 1
     return [row for row in banded if several and not row.is_member] or banded
 
 
-def what_bands_are(rows: Sequence[Row], banded: Sequence[Row], *, intervals: bool) -> str:
-    """In words, for a legend; nothing where no row has a band."""
+def _about_bands(rows: Sequence[Row], banded: Sequence[Row], intervals: bool) -> str:
     if not banded:
         return ""
     what = "95% intervals" if intervals else f"{PLUS_MINUS} standard deviation over seeds"
@@ -184,25 +180,12 @@ def what_bands_are(rows: Sequence[Row], banded: Sequence[Row], *, intervals: boo
     return f"bands: {what}{', not of members' if of_some else ''}"
 
 
-def fill_band(axes: "Axes", row: Row, style: dict[str, Any], *, intervals: bool, alpha: float) -> None:
-    """Shade the band below the curves, where the row has one."""
-    radii = steps(row)
-    if len(radii) > _MAX_STEPS:
-        radii = radii[np.linspace(0, len(radii) - 1, _MAX_STEPS).round().astype(int)]
-    ends = band(row, radii, intervals=intervals)
-    if ends is not None:
-        look: dict[str, Any] = {"color": style["color"], "alpha": alpha, "linewidth": 0}
-        axes.fill_between(radii, *ends, step="pre", zorder=1.5, **look)
-
-
-def band(row: Row, radii: Floats, *, intervals: bool) -> tuple[Floats, Floats] | None:
+def band(row: Row, radii: Floats, *, intervals: bool) -> tuple[Floats, Floats]:
     """Its lower and upper end at each radius: mean -+ the standard deviation over seeds, or the interval."""
     if intervals:
         return accuracy_interval(row, radii)
-    spread = accuracy_deviation(row, radii)
-    if spread is None:
-        return None
-    middle = accuracy(row, radii)
+    middle, spread = accuracy(row, radii), accuracy_deviation(row, radii)
+    assert spread is not None
     return np.maximum(middle - spread, 0.0), np.minimum(middle + spread, 1.0)
 
 

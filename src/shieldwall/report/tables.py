@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shieldwall.results.certificates import Certificates, shared
+from shieldwall.results.certificates import Certificates, shared, usual_bound
 from shieldwall.results.intervals import (
     abstentions,
     accuracy,
@@ -25,12 +25,6 @@ STOPPED_EARLY = (
 )
 _NUM_DIGITS, _MAX_DECIMALS = 3, 9
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
-_BOUNDS_OF_MEMBERS = {
-    "after-smoothing": "one-sided",
-    "after-smoothing-two-sided": "two-sided",
-    "after-smoothing-sequential": "sequential",
-}
-"""Ensemble-after-smoothing bounds every member by itself, in one of these ways."""
 
 
 @dataclass(frozen=True)
@@ -65,33 +59,26 @@ def accuracy_table(
     `intervals` adds to each number the interval at 95%, instead of the deviation over seeds. A column that
     would be empty is left out. Nothing is marked as best where the rows cannot be compared.
     """
-    return Table(
-        describe(rows),
-        [_without_place(row, title) for row, title in zip(rows, titles(rows), strict=True)],
-        [row.run for row in rows],
-        _varied(rows) + _columns(rows, table_radii(rows, radii), intervals),
-        notes(rows, intervals=intervals),
-        intervals,
-    )
+    title = describe(rows)
+    columns = _varied(rows) + _columns(rows, table_radii(rows, radii), intervals)
+    row_titles = [_without_place(row, of_row) for row, of_row in zip(rows, titles(rows), strict=True)]
+    runs = [row.run for row in rows]
+    return Table(title, row_titles, runs, columns, notes(rows, intervals=intervals), intervals)
 
 
 def _varied(rows: Sequence[Row]) -> list[Column]:
     """A column for each key of the recipes in which runs of the same name differ."""
-    records = [None if row.is_envelope else row.logs[0].record for row in rows]
-    keys = dict.fromkeys(key for record in records if record for key in record.varied)
+    varied = [{} if row.is_envelope else row.record.varied for row in rows]
+    keys = dict.fromkeys(key for of_run in varied for key in of_run)
     if all(row.seeds > 1 for row in rows):
         keys.pop("seed", None)
-    return [
-        _plain(("", key), [record.varied.get(key, "") if record else "" for record in records])
-        for key in keys
-    ]
+    return [_plain(("", key), [of_run.get(key, "") for of_run in varied]) for key in keys]
 
 
 def _without_place(row: Row, title: str) -> str:
     """The title without what has columns of its own."""
-    record = row.logs[0].record
-    is_in_columns = record is not None and record.varied and not row.is_envelope
-    return title.replace(row.run, record.base, 1) if record and is_in_columns else title
+    is_in_columns = row.record.varied and not row.is_envelope
+    return title.replace(row.run, row.record.base, 1) if is_in_columns else title
 
 
 def describe(rows: Sequence[Row]) -> str:
@@ -102,26 +89,21 @@ def describe(rows: Sequence[Row]) -> str:
 def table_radii(rows: Sequence[Row], radii: Sequence[float] | None = None) -> list[float]:
     """The radii of a table, always with 0: the given ones, or round ones."""
     wanted = default_radii([run for row in rows for run in row.certificates]) if radii is None else radii
-    return [float(r) for r in np.unique(np.append(0.0, wanted))]
+    return sorted({0.0, *map(float, wanted)})
 
 
 def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[Column]:
     compare = not incomparable_settings(rows)
     accuracies = np.array([accuracy(row, radii) for row in rows])
     margins = [_margins_by_radius(row, radii, intervals) for row in rows]
-    abstained = [abstentions(row) for row in rows]
-    columns = [
-        *(
-            _ranked(
-                ("" if r else "clean", _radius(r)),
-                [_percent(value) for value in accuracies[:, k]],
-                [margin[k] for margin in margins],
-                compare,
-            )
-            for k, r in enumerate(radii)
-        ),
+    columns = []
+    for k, r in enumerate(radii):
+        cells, of_radius = [_percent(share) for share in accuracies[:, k]], [margin[k] for margin in margins]
+        columns.append(_ranked(("" if r else "clean", _radius(r)), cells, of_radius, compare))
+    shares = [abstentions(row) for row in rows]
+    columns += [
         _average_radii(rows, intervals, compare),
-        _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in abstained]),
+        _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in shares]),
         _plain(("", "inputs"), [_inputs(row) for row in rows]),
     ]
     return [column for column in columns if any(column.cells)]
@@ -144,12 +126,12 @@ def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Colum
     for row, average in zip(rows, averages, strict=True):
         mark = f"{AT_LEAST} " if row.stopped_early else ""
         cells.append("" if average is None else f"{mark}{average.value:.{decimals}f}")
-        if average is not None and intervals and math.isfinite(average.high):
-            margins.append(_between(f"{average.low:.{decimals}f}", f"{average.high:.{decimals}f}"))
+        margin = ""
+        if average is not None and intervals and math.isfinite(average.interval[1]):
+            margin = _between(*(f"{end:.{decimals}f}" for end in average.interval))
         elif average is not None and not intervals and average.deviation is not None:
-            margins.append(f"{PLUS_MINUS} {average.deviation:.{decimals}f}")
-        else:
-            margins.append("")
+            margin = f"{PLUS_MINUS} {average.deviation:.{decimals}f}"
+        margins.append(margin)
     return _ranked(("", "ACR"), cells, margins, compare and not any(row.stopped_early for row in rows))
 
 
@@ -190,15 +172,17 @@ def _decimals(value: float) -> int:
 
 def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
     """What all rows share, what a margin means, and a warning where the rows cannot be compared."""
-    certificates = [run for row in rows for run in row.certificates]
-    facts = (shared(fact) for fact in zip(*map(_facts, certificates), strict=True))
+    logs = [log for row in rows for log in row.logs]
+    facts = (shared(fact) for fact in zip(*(_facts(log.certificates) for log in logs), strict=True))
     lines = [", ".join(fact for fact in facts if fact)]
     if differing := incomparable_settings(rows):
-        *others, last = differing
-        named = f"{', '.join(others)} and {last}" if others else last
+        named = " and ".join(filter(None, [", ".join(differing[:-1]), differing[-1]]))
         lines.append(f"warning: the rows differ in {named} and cannot be compared")
-    lines.append(_about_interrupted(rows))
-    if any(run.stopped_early for run in certificates):
+    partial = [log for log in logs if log.num_wanted > len(log.certificates)]
+    parts = (f"{len(log.certificates):,} of {log.num_wanted:,} inputs of {log.run}" for log in partial)
+    if partial:
+        lines.append(f"interrupted certification: {', '.join(dict.fromkeys(parts))}")
+    if any(row.stopped_early for row in rows):
         lines.append(STOPPED_EARLY)
     lines.append(_about_envelopes([row for row in rows if row.is_envelope]))
     averaged = [row for row in rows if row.seeds > 1]
@@ -207,12 +191,6 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
     elif averaged:
         lines.append(f"mean {PLUS_MINUS} standard deviation over {_seeds(averaged)}")
     return [line for line in lines if line]
-
-
-def _about_interrupted(rows: Sequence[Row]) -> str:
-    logs = [log for row in rows for log in row.logs if log.num_wanted > len(log.certificates)]
-    parts = (f"{len(log.certificates):,} of {log.num_wanted:,} inputs of {log.run}" for log in logs)
-    return f"interrupted certification: {', '.join(dict.fromkeys(parts))}" if logs else ""
 
 
 def _about_envelopes(rows: Sequence[Row]) -> str:
@@ -256,7 +234,7 @@ def _facts(run: Certificates) -> tuple[str, ...]:
     mean_n = run.mean_n if run.max_n is not None or run.fixed_n is None or not all_bounded else None
     kind = (run.noise or "gaussian").partition("(")[0]
     noise = f"noise {run.noise}" if run.sigma is None else f"{_NOISE.get(kind, kind)} noise"
-    bound = _BOUNDS_OF_MEMBERS.get(run.bound_kind or "", run.bound_kind)
+    bound = usual_bound(run.bound_kind)
     return (
         f"{len(run):,} inputs",
         n,
@@ -266,5 +244,5 @@ def _facts(run: Certificates) -> tuple[str, ...]:
         "" if run.sigma is None else f"sigma = {run.sigma:g}",
         "" if kind == "gaussian" else noise,
         "" if run.precision in (None, "float32") else str(run.precision),
-        "" if bound in (None, "one-sided") else f"{bound} bound",
+        "" if bound in ("", "one-sided") else f"{bound} bound",
     )

@@ -27,9 +27,11 @@ def pack(run: Path, file: Path) -> None:
         raise UserError(f"a packed run is called NAME{SUFFIX}; given: {file}")
     if not (run / "recipe.yaml").is_file():
         raise UserError(f"{run} is not a run folder: there is no recipe.yaml in it")
-    content = {path.relative_to(run).as_posix(): path.read_bytes() for path in _files_to_pack(run)}
-    sums = Sums.read(run)
-    sums.check_packed(content)
+    paths = [run / name for name in (*RUN_FILES, SUMS) if (run / name).is_file()]
+    for settings in run.glob("*/settings.yaml"):
+        paths += [settings, *settings.parent.glob("*.tsv")]
+    content = {path.relative_to(run).as_posix(): path.read_bytes() for path in paths}
+    Sums.read(run).check_packed(content)
     if sum(map(len, content.values())) > MAX_BYTES // 2:
         raise UserError(
             f"{run} holds more than {MAX_BYTES // 2**21} MB of certificates: too much for one file"
@@ -68,7 +70,7 @@ def read_archive(file: Path) -> dict[str, bytes]:
                 data = archive.extractfile(member)
                 assert data is not None
                 content[member.name] = data.read()
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise UserError(f"{file} is damaged, or not a packed run ({error}); get it again") from error
     if "recipe.yaml" not in content:
         raise UserError(f"{file} is not a packed run: there is no recipe.yaml in it")
@@ -81,18 +83,8 @@ def _is_inside(name: str) -> bool:
 
 def _decompress(file: Path) -> bytes:
     reader = lzma.LZMADecompressor(memlimit=MAX_BYTES)
-    try:
-        content = reader.decompress(file.read_bytes(), max_length=MAX_BYTES)
-    except lzma.LZMAError as error:
-        raise UserError(f"{file} is damaged, or not a packed run ({error}); get it again") from error
+    content = reader.decompress(file.read_bytes(), max_length=MAX_BYTES)
     if not reader.eof:
         what = "unpacks to more than is allowed" if len(content) == MAX_BYTES else "is cut off; get it again"
         raise UserError(f"{file} {what}")
     return content
-
-
-def _files_to_pack(run: Path) -> list[Path]:
-    paths = [run / name for name in (*RUN_FILES, SUMS) if (run / name).is_file()]
-    for settings in run.glob("*/settings.yaml"):
-        paths += [settings, *settings.parent.glob("*.tsv")]
-    return paths

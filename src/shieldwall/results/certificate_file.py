@@ -66,6 +66,11 @@ def split_call(text: str | None) -> tuple[str, str | None]:
     return (call[1], call[2]) if call else (text or "", None)
 
 
+def usual_bound(bound: str | None) -> str:
+    """A bound of the certificate of EAS as one of the usual ones, by which it bounds each member."""
+    return (bound or "").removeprefix("after-smoothing").removeprefix("-")
+
+
 def shared(values: Iterable[_T]) -> _T | None:
     """The value that all share, or None."""
     different = set(values)
@@ -150,65 +155,55 @@ def parse_tsv(content: bytes, source: str) -> tuple[dict[str, Any], str | None]:
 
     A last line that was cut off is ignored.
     """
-    table = _Table.split(content, source)
+    table = _Table(content, source)
     indices, truth, labels = (table.whole(column) for column in ("idx", "label", "predict"))
     radii, correct = table.real("radius"), table.whole("correct")
+    n = table.whole("n") if "n" in table.columns else None
     is_unknown = bool((truth == -1).all())
     table.refuse(
-        ((truth < 0) & ~np.bool_(is_unknown)) | (labels < ABSTAIN),
+        ((truth < 0) & (not is_unknown)) | (labels < ABSTAIN),
         lambda k: f"label {truth[k]}, predict {labels[k]}; classes count from 0, {ABSTAIN} abstains",
     )
     table.refuse(
-        correct != ((labels == truth) & ~np.bool_(is_unknown)),
+        correct != ((labels == truth) & (not is_unknown)),
         lambda k: f"correct is {correct[k]}, but predict is {labels[k]} and label is {truth[k]}",
     )
     table.refuse(
         (labels == ABSTAIN) & (radii > 0),
         lambda k: f"radius is {radii[k]:g}, but an abstention certifies nothing",
     )
-    if {"bound", "n"} <= table.columns.keys():
+    if "bound" in table.columns and n is not None:
         not_bounded = np.array([cell == NOT_BOUNDED for cell in table.columns["bound"]])
         table.refuse(
-            not_bounded & ((labels != ABSTAIN) | (table.whole("n") != 0)),
+            not_bounded & ((labels != ABSTAIN) | (n != 0)),
             lambda k: f"bound is {NOT_BOUNDED!r}, but there is a certificate, or n is not 0",
         )
-    table.check_indices(indices)
+    first = _first_rows(indices.tolist())
+    table.refuse(
+        np.array([first[index] != row for row, index in enumerate(indices.tolist())]),
+        lambda k: f"idx {indices[k]} is already on line {first[int(indices[k])] + 2}",
+    )
     counts, counts0 = table.counts("counts"), table.counts("counts0")
-    for column, by_class in (("n", counts), ("n0", counts0)):
-        if table.columns.keys() >= set(COLUMNS) and by_class is not None:
-            table.check_sums(column, by_class)
+    if table.columns.keys() >= set(COLUMNS):
+        table.check_sums("n", counts)
+        table.check_sums("n0", counts0)
     fields = {
-        "labels": labels,
-        "radii": radii,
-        "p_lower": table.numbers("p_lower"),
-        "p_upper": table.numbers("p_upper"),
-        "counts": counts,
-        "selection_counts": counts0,
-        "n": table.whole("n") if "n" in table.columns else None,
-        "n0": table.shared("n0", int),
+        "labels": labels, "radii": radii, "indices": indices, "truth": None if is_unknown else truth,
+        "p_lower": table.numbers("p_lower", float), "p_upper": table.numbers("p_upper", float),
+        "counts": counts, "selection_counts": counts0, "seconds": table.numbers("time", _seconds), "n": n,
         "alpha": shared(table.real("alpha").tolist()) if "alpha" in table.columns else None,
-        "bound": table.bound(),
-        "noise": table.noise(),
-        "norm": table.norm(),
-        "precision": table.shared("precision", str),
-        "seed": table.shared("seed", int),
-        "indices": indices,
-        "truth": None if is_unknown else truth,
-        "seconds": table.seconds(),
-        "value_range": table.value_range(),
-    }
+        "bound": table.bound(), "noise": table.noise(), "norm": table.norm(),
+        "n0": table.shared("n0", int), "precision": table.shared("precision", str),
+        "seed": table.shared("seed", int), "value_range": table.value_range(),
+    }  # fmt: skip
     return fields, table.shared("vote", str)
 
 
 class _Table:
     """The cells of a file by column; errors name the line."""
 
-    def __init__(self, columns: dict[str, tuple[str, ...]], source: str) -> None:
-        self.columns = columns
+    def __init__(self, content: bytes, source: str) -> None:
         self.source = source
-
-    @staticmethod
-    def split(content: bytes, source: str) -> "_Table":
         try:
             *lines, last = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
         except UnicodeDecodeError:
@@ -229,31 +224,24 @@ class _Table:
             rows.append(cells)
         if not rows:
             raise UserError(f"{source}: no input is certified in this file yet")
-        table = _Table({}, source)
         for k, row in enumerate(rows):
             if len(row) != len(header):
-                raise table.error(k, f"the header has {len(header)} columns, this line has {len(row)}")
-        table.columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-        return table
+                raise self.error(k, f"the header has {len(header)} columns, this line has {len(row)}")
+        self.columns: dict[str, tuple[str, ...]] = dict(zip(header, zip(*rows, strict=True), strict=True))
 
     def error(self, row: int, what: str) -> UserError:
         return UserError(f"{self.source}, line {row + 2}: {what}")
 
-    def refuse(self, wrong: "np.ndarray[Any, np.dtype[np.bool_]]", what: Callable[[int], str]) -> None:
+    def refuse(self, wrong: NDArray[np.bool_], what: Callable[[int], str]) -> None:
         """Raise for the first row that is wrong."""
         if wrong.any():
             row = int(wrong.argmax())
             raise self.error(row, what(row))
 
-    def check_indices(self, indices: Ints) -> None:
-        first: dict[int, int] = {}
-        for row, index in enumerate(indices.tolist()):
-            if first.setdefault(index, row) != row:
-                raise self.error(row, f"idx {index} is already on line {first[index] + 2}")
-
-    def check_sums(self, column: str, counts: Ints) -> None:
-        stated, sums = self.whole(column), num_samples(counts)
-        self.refuse(stated != sums, lambda k: f"{column} is {stated[k]}, but the counts sum to {sums[k]}")
+    def check_sums(self, column: str, counts: Ints | None) -> None:
+        if counts is not None:
+            stated, sums = self.whole(column), num_samples(counts)
+            self.refuse(stated != sums, lambda k: f"{column} is {stated[k]}, but the counts sum to {sums[k]}")
 
     def whole(self, column: str) -> Ints:
         cells = self.columns[column]
@@ -281,15 +269,8 @@ class _Table:
             raise self.error(row, f"{column} is {cell}; it must be finite and not negative")
         return value
 
-    def _different(self, column: str) -> dict[str, int]:
-        """The cells that differ, each with the first row that has it."""
-        first: dict[str, int] = {}
-        for row, cell in enumerate(self.columns.get(column, ())):
-            first.setdefault(cell, row)
-        return first
-
     def norm(self) -> str:
-        norms = self._different("norm") or {USUAL_NORM: 0}
+        norms = _first_rows(self.columns.get("norm", (USUAL_NORM,)))
         usual = next(iter(norms))
         for norm, row in norms.items():
             if norm not in NORMS:
@@ -299,7 +280,7 @@ class _Table:
         return usual
 
     def noise(self) -> str | None:
-        for noise, row in self._different("noise").items():
+        for noise, row in _first_rows(self.columns.get("noise", ())).items():
             kind, parameter = split_call(noise)
             if parameter is not None and kind in DEVIATIONS:
                 self._real("noise", row, parameter)
@@ -307,10 +288,9 @@ class _Table:
 
     def bound(self) -> str | None:
         """The bound of all inputs that have one; of several with other parameters, the kind."""
-        bounds = self._different("bound")
+        bounds = _first_rows(self.columns.get("bound", ()))
         if len(bounds) > 1:
             bounds.pop(NOT_BOUNDED, None)
-        bounds = {_with_share(bound): row for bound, row in bounds.items()}
         for bound, row in bounds.items():
             kind, parameter = split_call(bound)
             if parameter is not None and kind.endswith("sequential"):
@@ -330,37 +310,34 @@ class _Table:
 
     def shared(self, column: str, form: Callable[[str], _T]) -> _T | None:
         """The value that all inputs have."""
-        cell = shared(self._different(column))
+        cell = shared(self.columns.get(column, ()))
         try:
             return None if cell is None else form(cell)
         except ValueError:
             return None
 
-    def numbers(self, column: str) -> Floats | None:
-        cells = self.columns.get(column)
+    def numbers(self, column: str, form: Callable[[str], float]) -> Floats | None:
         try:
-            return None if cells is None else np.array([float(cell) for cell in cells], dtype=np.float64)
-        except ValueError:
+            return np.array([form(cell) for cell in self.columns[column]], dtype=np.float64)
+        except (KeyError, ValueError):
             return None
 
     def counts(self, column: str) -> Ints | None:
         """(M, K), or (M, N, K) where cells have several members."""
-        cells = self.columns.get(column)
-        if cells is None:
-            return None
         try:
-            by_member = [[member.split(",") for member in cell.split(";")] for cell in cells]
+            by_member = [[member.split(",") for member in cell.split(";")] for cell in self.columns[column]]
             counts = np.array(by_member, dtype=np.int64)
-        except (ValueError, OverflowError):  # no numbers, or not as many in each cell
+        except (KeyError, ValueError, OverflowError):  # no numbers, or not as many in each cell
             return None
         return counts[:, 0] if counts.shape[1] == 1 else counts
 
-    def seconds(self) -> Floats | None:
-        try:
-            times = [_seconds(cell) for cell in self.columns["time"]]
-        except (KeyError, ValueError):
-            return None
-        return np.array(times, dtype=np.float64)
+
+def _first_rows(values: Iterable[_T]) -> dict[_T, int]:
+    """The values that differ, each with the first row that has it."""
+    first: dict[_T, int] = {}
+    for row, value in enumerate(values):
+        first.setdefault(value, row)
+    return first
 
 
 def _seconds(cell: str) -> float:
@@ -372,11 +349,5 @@ def _seconds(cell: str) -> float:
 
 
 def with_current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of certificates with the names of older versions replaced."""
-    settings = {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}
-    return {**settings, "bound": _with_share(str(settings["bound"]))} if "bound" in settings else settings
-
-
-def _with_share(bound: str) -> str:
-    """The two-sided bound of older versions had half of alpha for each side."""
-    return f"{bound}(0.5)" if bound.endswith("two-sided") else bound
+    """The settings of certificates, with the name of `members_sha256` that older runs have replaced."""
+    return {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}

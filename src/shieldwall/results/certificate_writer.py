@@ -16,9 +16,6 @@ from shieldwall.results.certificate_file import COLUMNS, HEADER, to_tsv, with_cu
 from shieldwall.results.certificates import Certificates
 from shieldwall.texts import read_yaml
 
-UNSAID = {"data_sha256", "code_sha256", "batch_size", "threads"}
-"""Settings that older folders do not have; they are compared only where they exist."""
-
 SPLIT, HELD_OUT = "split", "held-out"
 """The setting that says which images were certified, where these are training images that no member saw."""
 
@@ -51,23 +48,22 @@ class CertificateWriter:
 
     def append(self, idx: int, label: int, certificates: Mapping[str, Certificates], seconds: float) -> None:
         """Add one input's certificates, a line to every vote's file."""
+        self.append_lines(
+            {vote: self._line(idx, label, vote, certificates[vote], seconds) for vote in self._files}
+        )
+
+    def append_lines(self, lines: Mapping[str, bytes]) -> None:
+        """Add one input's lines as another folder of the same votes has them."""
         for vote, file in self._files.items():
-            line = self._line(idx, label, vote, certificates[vote], seconds)
             end = os.fstat(file.fileno()).st_size
             with disk_errors(self.path / f"{vote}.tsv"):
                 try:
-                    _write_all(file, line)
+                    _write_all(file, lines[vote])
                 except OSError:
                     file.truncate(end)
                     raise
         if time.monotonic() - self._synced > 1.0:
             self.sync()
-
-    def append_lines(self, lines: Mapping[str, bytes]) -> None:
-        """Add one input's lines as another folder of the same votes has them."""
-        for vote, file in self._files.items():
-            with disk_errors(self.path / f"{vote}.tsv"):
-                _write_all(file, lines[vote])
 
     def sync(self) -> None:
         for vote, file in self._files.items():
@@ -114,18 +110,18 @@ class CertificateWriter:
         lines = {vote: _whole_lines(file, self.path / f"{vote}.tsv") for vote, file in self._files.items()}
         done: list[int] = []
         for rows in zip(*lines.values(), strict=False):
-            indices = {int(row.split(b"\t", 1)[0]) for row in rows}
+            indices = {_index(row) for row in rows}
             if len(indices) > 1:
                 raise UserError(
                     f"the files in {self.path} disagree about input {min(indices)}; were they edited?"
                 )
             done.append(indices.pop())
         for vote, file in self._files.items():
-            kept = HEADER + b"".join(lines[vote][: len(done)])
-            if len(kept) != os.fstat(file.fileno()).st_size:
-                file.truncate(min(len(kept), os.fstat(file.fileno()).st_size))
-                if not os.fstat(file.fileno()).st_size:
-                    _write_all(file, HEADER)
+            kept = len(HEADER + b"".join(lines[vote][: len(done)]))
+            if os.fstat(file.fileno()).st_size:
+                file.truncate(kept)
+            else:
+                _write_all(file, HEADER)
         return done
 
     def _line(self, idx: int, label: int, vote: str, certificate: Certificates, seconds: float) -> bytes:
@@ -163,6 +159,10 @@ def _whole_lines(file: BinaryIO, path: Path) -> list[bytes]:
     return lines
 
 
+def _index(line: bytes) -> int:
+    return int(line.split(b"\t", 1)[0])
+
+
 def _is_whole(line: bytes) -> bool:
     cells = line.split(b"\t")
     return line.endswith(b"\n") and len(cells) == len(COLUMNS) and cells[0].isdigit()
@@ -170,18 +170,13 @@ def _is_whole(line: bytes) -> bool:
 
 def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Raise if the folder, where there is one, was certified with other settings than these."""
-
     path = folder / "settings.yaml"
     if not path.is_file():
         return
     stored = read_settings(path)
-    for name in ("compiled", "prepared"):
-        if name in settings:
-            stored.setdefault(name, False)
-    said = {key: value for key, value in settings.items() if key in stored or key not in UNSAID}
     if "shard" not in stored:  # a shard's place among the inputs depends on how many there are
-        stored, said = ({k: v for k, v in some.items() if k != WANTED} for some in (stored, said))
-    if other := difference(stored, said):
+        stored, settings = ({k: v for k, v in some.items() if k != WANTED} for some in (stored, settings))
+    if other := difference(stored, settings):
         raise UserError(
             f"{folder} was certified with other settings ({other}); use --to NAME for a new folder, "
             "or delete it"
@@ -195,7 +190,7 @@ def read_lines(folder: Path, votes: Sequence[str]) -> dict[int, tuple[bytes, ...
         path = folder / f"{vote}.tsv"
         content = path.read_bytes() if path.is_file() else b""
         lines = [line for line in content.splitlines(keepends=True)[1:] if _is_whole(line)]
-        by_vote.append({int(line.split(b"\t", 1)[0]): line for line in lines})
+        by_vote.append({_index(line): line for line in lines})
     common = [index for index in by_vote[0] if all(index in lines for lines in by_vote)] if by_vote else []
     return {index: tuple(lines[index] for lines in by_vote) for index in common}
 

@@ -27,6 +27,7 @@ from shieldwall.results.certificate_file import Ints as Ints
 from shieldwall.results.certificate_file import num_samples as num_samples
 from shieldwall.results.certificate_file import shared as shared
 from shieldwall.results.certificate_file import split_call as split_call
+from shieldwall.results.certificate_file import usual_bound as usual_bound
 from shieldwall.vocabulary import ABSTAIN
 
 if TYPE_CHECKING:
@@ -193,12 +194,13 @@ class Certificates:
     def __repr__(self) -> str:
         shown = self.radii.mean() if self.truth is None else self.acr()
         bound = "at least " if self.stopped_early else ""
+        pixels = "[{:g}, {:g}]".format(*self.value_range) if self.value_range else "any range"
         parts = [
             f"{len(self):,} inputs",
             f"{100 * self.abstention_rate:.1f}% abstain" if self.is_bounded.all() else None,
             f"{'mean radius' if self.truth is None else 'ACR'} {bound}{shown:.3g}",
             self.noise,
-            None if self.value_range == UNIT else f"pixels in {_range(self.value_range)}",
+            None if self.value_range == UNIT else f"pixels in {pixels}",
             f"n = {self.fixed_n:,}" if self.fixed_n and not self.stopped_early else None,
             f"n up to {self.max_n:,}" if self.max_n else None,
             None if self.alpha is None else f"alpha = {self.alpha:g}",
@@ -206,20 +208,16 @@ class Certificates:
         return f"Certificates({', '.join(part for part in parts if part)})"
 
     def _repr_html_(self) -> str:
-        names = [
-            name
-            for name in ("indices", "truth", "labels", "radii", "p_lower")
-            if vars(self)[name] is not None
-        ]
         titles = {"indices": "input", "truth": "true class", "labels": "label", "radii": "radius"}
+        columns = {name: vars(self)[name] for name in (*titles, "p_lower") if vars(self)[name] is not None}
         rows = [
-            "".join(f"<td>{_shown(name, getattr(self, name)[k])}</td>" for name in names)
+            "".join(f"<td>{_shown(name, column[k])}</td>" for name, column in columns.items())
             for k in range(len(self))
             if k < _SHOWN or k >= len(self) - _SHOWN
         ]
         if len(self) > 2 * _SHOWN:
-            rows.insert(_SHOWN, f"<td colspan={len(names)}>...</td>")
-        head = "".join(f"<th>{titles.get(name, name)}</th>" for name in names)
+            rows.insert(_SHOWN, f"<td colspan={len(columns)}>...</td>")
+        head = "".join(f"<th>{titles.get(name, name)}</th>" for name in columns)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         caption = repr(self).removeprefix("Certificates(").removesuffix(")")
         return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>"
@@ -277,10 +275,6 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
         return Certificates(**from_json(content, source)), None
     said, vote = parse_tsv(content, source)
     return Certificates(**said), vote
-
-
-def _range(value_range: tuple[float, float] | None) -> str:
-    return "any range" if value_range is None else "[{:g}, {:g}]".format(*value_range)
 
 
 def _shown(name: str, value: float) -> str:

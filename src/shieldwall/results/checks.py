@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from shieldwall.errors import UserError
-from shieldwall.results.certificates import NOT_BOUNDED, Certificates, split_call
+from shieldwall.results.certificates import NOT_BOUNDED, Certificates, split_call, usual_bound
 
 SUMS = "SHA256SUMS"
 SEALED = f"{SUMS} with its own"
@@ -67,7 +67,7 @@ class Sums:
 
     def check(self, name: str, content: bytes) -> None:
         """Raise if the file of this name has a line here, and another content."""
-        if self.by_name.get(name, sha256(content)) != sha256(content):
+        if name in self.by_name and self.by_name[name] != sha256(content):
             raise UserError(
                 f"{self.home / name} is not the file that was written: its SHA-256 is not that in {SUMS}; "
                 "restore it from a copy, or delete it and make it again"
@@ -102,11 +102,13 @@ class Sums:
         for name in self.by_name:
             if name not in content and not name.startswith("members/"):
                 raise self._missing(name)
+        names: dict[str, list[str]] = {}
         for name, data in content.items():
             self.check(name, data)
-        paths = [Path(name) for name in content]
-        for folder in {path.parent for path in paths if path.suffix == ".tsv"}:
-            self.check_listed(str(folder), [path.name for path in paths if path.parent == folder])
+            folder, _, own = name.rpartition("/")
+            names.setdefault(folder, []).append(own)
+        for folder, own_names in names.items():
+            self.check_listed(folder, own_names)
 
     def _missing(self, name: str) -> UserError:
         return UserError(f"{self.home / name} is missing; {SUMS} lists it")
@@ -126,7 +128,7 @@ def check_votes(
 
     `named` is the vote that each file names. Settings that an older version did not write are not compared.
     """
-    first: tuple[str, Certificates] | None = None
+    first = next(iter(certificates.items()), None)
     for vote, table in certificates.items():
         file = f"{where}: {vote}.tsv"
         if named.get(vote) not in (None, vote):
@@ -137,46 +139,39 @@ def check_votes(
             if name in settings and known and own != stated:
                 raise UserError(f"{file} has {name} {_said(own)}, and settings.yaml has {stated}")
         _check_bound(file, table, settings)
-        every = settings.get("every")
-        if isinstance(every, int) and table.indices is not None:
-            wrong = np.flatnonzero(table.indices != every * np.arange(len(table)))
-            if wrong.size:
-                raise UserError(
-                    f"{file}, line {wrong[0] + 2}: input {table.indices[wrong[0]]} stands where input "
-                    f"{every * wrong[0]} belongs; lines were moved, lost or added"
-                )
-        if first is None:
-            first = vote, table
-        else:
+        every, indices = settings.get("every"), table.indices
+        if isinstance(every, int) and indices is not None:
+            expected = every * np.arange(len(table))
+            if (moved := indices != expected).any():
+                k = int(moved.argmax())
+                stands = f"input {indices[k]} stands where input {expected[k]} belongs"
+                raise _in_line(file, k, f"{stands}; lines were moved, lost or added")
+        if first:
             _check_same_inputs(file, table, *first)
 
 
 def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) -> None:
     if "bound" not in settings:
         return
-    bounded = table.is_bounded
+    bounded, n = table.is_bounded, settings.get("n")
     if not bounded.all() and table.truth is not None and table.selection_counts is not None:
         right = table.selection_counts.argmax(-1).reshape(len(table), -1) == table.truth[:, None]
         if (wrong := ~bounded & (right.any(1) | (not settings.get("correct_only")))).any():
-            raise UserError(
-                f"{file}, line {wrong.argmax() + 2}: it has no samples for a bound, which only inputs of a "
-                "wrong class may lack, and only with --correct-only"
-            )
+            raise _in_line(
+                file, wrong.argmax(), "it has no samples for a bound, which only inputs of a wrong class may "
+                "lack, and only with --correct-only"
+            )  # fmt: skip
         if table.bound == NOT_BOUNDED:
             return
-    kind, parameter = split_call(
-        (table.bound or "").removeprefix("after-smoothing").removeprefix("-") or "one-sided"
-    )
+    kind, parameter = split_call(usual_bound(table.bound) or "one-sided")
     if settings.get("radii"):
-        expected: tuple[str, str | None] = ("sequential", str(settings.get("n")))
+        expected: tuple[str, str | None] = ("sequential", str(n))
         parameter = parameter and parameter.split(",")[0]
     else:
         expected = split_call(str(settings["bound"]))
-        if table.n is not None and (other := bounded & (table.n != settings.get("n"))).any():
+        if table.n is not None and (other := bounded & (table.n != n)).any():
             row = int(other.argmax())
-            raise UserError(
-                f"{file}, line {row + 2}: n is {table.n[row]}, and settings.yaml has {settings.get('n')}"
-            )
+            raise _in_line(file, row, f"n is {table.n[row]}, and settings.yaml has {n}")
     if table.bound is None or (kind, parameter) != expected:
         raise UserError(f"{file} has the bound {_said(table.bound)}, and settings.yaml has another")
 
@@ -186,11 +181,12 @@ def _check_same_inputs(file: str, table: Certificates, vote: str, first: Certifi
     common = min(len(table), len(first))
     for name, what in (("indices", "inputs"), ("truth", "true classes"), ("n", "numbers of samples")):
         ours, theirs = getattr(table, name), getattr(first, name)
-        if ours is None or theirs is None:
-            continue
-        if (ours[:common] != theirs[:common]).any():
-            row = int((ours[:common] != theirs[:common]).argmax())
-            raise UserError(f"{file}, line {row + 2}: its {what} are not those of {vote}.tsv")
+        if ours is not None and theirs is not None and (other := ours[:common] != theirs[:common]).any():
+            raise _in_line(file, other.argmax(), f"its {what} are not those of {vote}.tsv")
+
+
+def _in_line(file: str, row: int | np.integer[Any], what: str) -> UserError:
+    return UserError(f"{file}, line {row + 2}: {what}")
 
 
 def _said(value: object) -> str:

@@ -9,8 +9,6 @@ as good as the other.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from shieldwall.binomial import clopper_pearson_lower, two_sided_sign_test
 from shieldwall.errors import UserError
 from shieldwall.results.certificates import Certificates
@@ -67,7 +65,7 @@ def gate(
     for name, value in (("confidence", confidence), ("at_least", at_least)):
         if not 0 <= value <= 1 or value == 1 == confidence:
             raise UserError(f"{name} must lie between 0 and 1, such as 0.95; given: {value}")
-    for named in (votes, *([] if not_worse_than is None else [not_worse_than])):
+    for named in (votes, votes if not_worse_than is None else not_worse_than):
         if vote not in named:
             raise UserError(f"there are no certificates of {vote!r}; choose from {', '.join(named)}")
     certificates = votes[vote]
@@ -83,5 +81,5 @@ def gate(
     is_worse = p_value is not None and p_value <= 1 - confidence
     return Verdict(
         lower >= at_least and not is_worse, run, vote, float(radius), len(certificates), accuracy, lower,
-        at_least, confidence, other or None, None if p_value is None else float(np.minimum(p_value, 1.0)),
+        at_least, confidence, other or None, p_value,
     )  # fmt: skip

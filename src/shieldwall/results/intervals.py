@@ -10,8 +10,8 @@ Of an accuracy, k of n inputs (Clopper and Pearson, 1934), in the quantiles of B
     low  = the 0.025 quantile of Beta(k, n - k + 1), 0 for k = 0
     high = the 0.975 quantile of Beta(k + 1, n - k), 1 for k = n
 
-It covers the accuracy on all inputs of the kind with probability 95% or more, whatever it is, if the n were
-drawn at random. Of a mean, from m values with the mean v and the standard deviation s:
+It covers the accuracy on all inputs of the kind with probability 95% or more if the n were drawn at random.
+Of a mean, from m values with the mean v and the standard deviation s:
 
     v - t s / sqrt(m)  to  v + t s / sqrt(m),    s^2 = sum over i of (v_i - v)^2 / (m - 1),
     t = the 0.975 quantile of Student's t with m - 1 degrees of freedom
@@ -25,11 +25,10 @@ mean v over seeds, the squares of their widths add up (Zou and Donner, 2008):
 
     v - sqrt((v - a)^2 + (v - c)^2)  to  v + sqrt((b - v)^2 + (d - v)^2)
 
-It covers the mean over all seeds and all inputs of the kind. [a, b] is that of v as if it came from one run:
-Clopper and Pearson's with v n rounded down for a and up for b, or Student's t of each input's mean radius. So
-it is never narrower than either part, and errs to the wide side: what inputs and seeds do only together is
-counted in both parts, and Student's t is long for few seeds. In simulations it covers 95% and more, but less
-where the accuracies of seeds lie tens of points apart and are skewed: there Student's t itself is too short.
+[a, b] is that of v as if it came from one run: Clopper and Pearson's with v n rounded down for a and up for
+b, or Student's t of each input's mean radius. What inputs and seeds do only together counts in both parts, so
+this errs to the wide side: in simulations it covers 95% and more, but less where the accuracies of seeds lie
+tens of points apart and are skewed, for there Student's t itself is too short.
 
 Where held-out inputs choose sigma, A(r) is that of the chosen one, and so is its interval. Else, of K sigmas
 each has an interval at the level 1 - 0.05 / K, so that all hold at once with probability 95%: then the max
@@ -38,6 +37,7 @@ over s of A_s(r) lies between the largest of their lower ends and the largest of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -83,31 +83,36 @@ def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | No
     return _of_best(row, radii, np.array([deviation(values) for values in by_sigma]))
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number of a row that no radius belongs to."""
+@dataclass(frozen=True, eq=False)
+class AverageRadius:
+    """The ACR of a row, and its interval over inputs, and over seeds where there are several."""
 
-    value: float
-    low: float
-    high: float
-    """The interval at 95%; not a number where a single value says nothing about it."""
-    deviation: float | None
-    """Over seeds; None for one seed."""
+    by_input: Floats
+    """The certified radius of each input, 0 where it is not correct, with a row for each seed."""
+
+    @property
+    def value(self) -> float:
+        return float(self.by_input.mean(axis=1).mean())
+
+    @property
+    def deviation(self) -> float | None:
+        """Over seeds; None for one seed."""
+        return float(deviation(self.by_input.mean(axis=1))) if len(self.by_input) > 1 else None
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """At 95%; not a number where there is one input alone."""
+        low, high = of_mean_of_runs(self.by_input)
+        return float(np.maximum(low, 0.0)), float(high)
 
 
-def average_radius(row: Row) -> Number | None:
-    """The ACR, its interval over inputs, and over seeds where there are several; an envelope has none.
-
-    For no classifier has an envelope's curve, whose area it would be.
-    """
+def average_radius(row: Row) -> AverageRadius | None:
+    """None for an envelope: for no classifier has an envelope's curve, whose area it would be."""
     if row.is_envelope:
         return None
-    values = np.array([run.acr() for run in row.certificates])
-    # The certified radius of each input, in the order of their numbers, which all runs share.
+    # In the order of the inputs' numbers, which all runs share.
     radii = [(run.radii * run.correct)[by_number(run)] for run in row.certificates]
-    low, high = of_mean_of_runs(np.array(radii, dtype=np.float64))
-    spread = float(deviation(values)) if len(values) > 1 else None
-    return Number(float(values.mean()), float(np.maximum(low, 0.0)), float(high), spread)
+    return AverageRadius(np.array(radii, dtype=np.float64))
 
 
 def abstentions(row: Row) -> float | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from shieldwall.vocabulary import SIGMAS, is_member
+from shieldwall.vocabulary import is_member
 
 if TYPE_CHECKING:
     from shieldwall.recipes import Recipe
@@ -58,38 +58,33 @@ def rows(table: str | None = None, dataset: str | None = None) -> tuple[PaperRow
     return tuple(row for row in _all_rows() if table in (None, row.table) and dataset in (None, row.dataset))
 
 
-def counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
-    """The paper's row for a vote of this run at its own sigma, with its ACR where the paper has one.
+def counterpart(recipe: "Recipe", vote: str, sigma: float | None) -> PaperRow | None:
+    """The first of the paper's rows for a vote of this run at a sigma, None for the best over sigma.
 
-    Of DRT the row with the recipe's weights; where there is none, the row that is best at the largest
-    radius, then at the next: its `rho` says which. The ACR of DRT is the only one at this sigma, printed
-    without its weights. Model, schedule and number of members are not compared.
+    It has the ACR of another row where its own table prints none.
     """
-    wanted = _description(recipe, vote)
-    if wanted is None or wanted.tuned:
+    vote = "member-1" if is_member(vote) else vote  # the first stands for any
+    fitting = [row for row in rows(dataset=recipe.data) if row.sigma == sigma and is_of(row, recipe, vote)]
+    if not fitting:
         return None
-    at_sigma = [row for row in rows(dataset=recipe.data) if row.sigma == recipe.sigma and wanted.fits(row)]
-    acr = next((row for row in at_sigma if row.acr is not None), None)
-    curves = [row for row in at_sigma if row.accuracy]
-    if not curves:
-        return acr
-    same_weights = [row for row in curves if row.rho == weights_of_drt(recipe)]
-    chosen = max(same_weights or curves, key=_from_the_largest_radius)
-    if acr is None:
-        return chosen
-    return replace(chosen, acr=acr.acr, note="; ".join(filter(None, (chosen.note, acr.note))))
+    acr = next((row for row in fitting if row.acr is not None), fitting[0])
+    notes = dict.fromkeys(row.note for row in (fitting[0], acr) if row.note)
+    return replace(fitting[0], acr=acr.acr, note="; ".join(notes))
 
 
 def is_of(row: PaperRow, recipe: "Recipe", vote: str) -> bool:
-    """Whether the row is of a vote of this run, or of the best of several of which the run can be one."""
-    wanted = _description(recipe, vote)
-    if wanted is None or row.dataset != recipe.data:
+    """Whether the row is of a vote of this run, or of the best of several of which the run can be one.
+
+    Of several members that vote alone, the first stands for the paper's single model.
+    """
+    if recipe.noise != "gaussian" or row.dataset != recipe.data or (is_member(vote) and vote != "member-1"):
         return False
-    if row.table in _TUNED_WEIGHTS and not wanted.tuned:  # what it calls `ae` has equal weights
-        wanted = replace(wanted, protocol=wanted.protocol.replace("we", "ae"))
+    method, base, protocol = _called(recipe, vote)
+    if row.table in _TUNED_WEIGHTS:  # what it calls `ae` has equal weights
+        is_tuned = vote == "we-grid" or vote.startswith("we-grid-")
+        protocol = "we" if is_tuned else protocol.replace("we", "ae")
     same_numbers = row.sigma in (None, recipe.sigma) and row.rho in (None, weights_of_drt(recipe))
-    same_weights = wanted.tuned <= (row.table in _TUNED_WEIGHTS)
-    return wanted.fits(row) and same_numbers and same_weights and (not is_member(vote) or vote == "member-1")
+    return (method, base) == (row.method, row.base) and protocol in row.protocol.split("/") and same_numbers
 
 
 def weights_of_drt(recipe: "Recipe") -> tuple[float, float]:
@@ -98,62 +93,21 @@ def weights_of_drt(recipe: "Recipe") -> tuple[float, float]:
     return rho_gd, rho_cm
 
 
-def sigmas_of(recipe: "Recipe") -> set[float]:
-    """Those that the paper has for the recipe's data set."""
-    return {0.5, 1.0} if recipe.data == "imagenet" else set(SIGMAS)
-
-
-def envelope_counterpart(recipe: "Recipe", vote: str) -> PaperRow | None:
-    """The paper's row for a vote of runs like this one at all of its sigmas: at each radius the best."""
-    wanted = _description(recipe, vote)
-    if wanted is None:
-        return None
-    over_sigma = (row for row in rows(dataset=recipe.data) if row.sigma is None and wanted.fits(row))
-    return next((row for row in over_sigma if (row.table in _TUNED_WEIGHTS) == wanted.tuned), None)
-
-
-@dataclass(frozen=True)
-class _Description:
-    """What the paper calls a vote of a run."""
-
-    method: str
-    base: str
-    protocol: str
-    tuned: bool = False
-    """Whether the vote's weights were found on a grid."""
-
-    def fits(self, row: PaperRow) -> bool:
-        return (self.method, self.base) == (row.method, row.base) and self.protocol in row.protocol.split("/")
-
-
-def _description(recipe: "Recipe", vote: str) -> _Description | None:
-    if recipe.noise != "gaussian":
-        return None
+def _called(recipe: "Recipe", vote: str) -> tuple[str, str, str]:
+    """The method, base and protocol that the paper would write for a vote of a run."""
     name = str(recipe.objective.get("name"))
+    single = "single" if is_member(vote) else vote
     if name == "drt":
-        return _drt(recipe, vote)
+        base = str(recipe.objective.get("base", {"name": "gaussian"}).get("name"))
+        rho_gd, rho_cm = weights_of_drt(recipe)
+        if rho_gd and rho_cm:
+            return "drt", base, single
+        return "gd-only" if rho_gd else "cm-only" if rho_cm else "", base, vote
     if name in ("adp", "gal"):
-        return _Description(name, "gaussian", vote)
+        return name, "gaussian", vote
     if is_member(vote):
-        return _Description(name, "", "single")
-    if vote == "we-sween":
-        return _Description("sween", name, "we")
-    return _Description("ensemble", name, vote)
-
-
-def _drt(recipe: "Recipe", vote: str) -> _Description | None:
-    base = str(recipe.objective.get("base", {"name": "gaussian"}).get("name"))
-    rho_gd, rho_cm = weights_of_drt(recipe)
-    if not (rho_gd and rho_cm):
-        return _Description("gd-only" if rho_gd else "cm-only", base, vote) if rho_gd or rho_cm else None
-    if is_member(vote):
-        return _Description("drt", base, "single")
-    is_tuned = vote == "we-grid" or vote.startswith("we-grid-")
-    return _Description("drt", base, "we" if is_tuned else vote, tuned=is_tuned)
-
-
-def _from_the_largest_radius(row: PaperRow) -> list[float]:
-    return [share for _, share in sorted(row.accuracy.items(), reverse=True)]
+        return name, "", single
+    return ("sween", name, "we") if vote == "we-sween" else ("ensemble", name, vote)
 
 
 @cache
@@ -164,15 +118,13 @@ def _all_rows() -> tuple[PaperRow, ...]:
 
 def _row(line: dict[str, str]) -> PaperRow:
     names = ("table", "label", "dataset", "method", "base", "protocol", "note")
-    shares = {float(r): float(cell) for r, cell in line.items() if r[0].isdigit() and cell}
+    numbers = {name: float(cell) for name, cell in line.items() if name not in names and cell}
     return PaperRow(
         **{name: line[name] for name in names},
-        sigma=_number(line["sigma"]),
-        rho=(float(line["rho_gd"]), float(line["rho_cm"])) if line["rho_gd"] else None,
-        accuracy=MappingProxyType(shares),
-        acr=_number(line["acr"]),
+        sigma=numbers.get("sigma"),
+        rho=(numbers["rho_gd"], numbers["rho_cm"]) if "rho_gd" in numbers else None,
+        accuracy=MappingProxyType(
+            {float(name): share for name, share in numbers.items() if name[0].isdigit()}
+        ),
+        acr=numbers.get("acr"),
     )
-
-
-def _number(cell: str) -> float | None:
-    return float(cell) if cell else None

@@ -76,8 +76,7 @@ class RunRecord:
     @cached_property
     def recipe_content(self) -> Mapping[str, Any] | None:
         """The recipe as it is written."""
-        content = _yaml_mappings(self.files.get("recipe.yaml", ""))
-        return content[0] if content else None
+        return next(iter(self._mappings("recipe.yaml")), None)
 
     @cached_property
     def recipe(self) -> Recipe | None:
@@ -90,13 +89,20 @@ class RunRecord:
     @cached_property
     def origins(self) -> Sequence[Mapping[str, Any]]:
         """The recipe of the run that this one started from, and of those before."""
-        return _yaml_mappings(self.files.get("start.yaml", ""))
+        return self._mappings("start.yaml")
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         """What the certificates were made with."""
-        content = _yaml_mappings(self.files.get("settings.yaml", ""))
-        return with_current_names(content[0]) if content else {}
+        return with_current_names(next(iter(self._mappings("settings.yaml")), {}))
+
+    def _mappings(self, file: str) -> list[Mapping[str, Any]]:
+        """The documents of a file, none where one cannot be read."""
+        try:
+            content = yaml_documents(self.files.get(file, ""), "")
+        except UserError:
+            return []
+        return content if all(isinstance(document, dict) for document in content) else []
 
     @cached_property
     def environment(self) -> Mapping[str, Mapping[str, Any]]:
@@ -110,14 +116,14 @@ class RunRecord:
     @cached_property
     def training(self) -> Sequence[Mapping[str, Any]]:
         """The epochs of the training log; a last line that was cut off is left out."""
-        *lines, last = self.files.get("training.jsonl", "").split("\n")
+        lines = self.files.get("training.jsonl", "").split("\n")
         epochs: list[Mapping[str, Any]] = []
-        for number, line in enumerate([*lines, last] if last else lines, start=1):
+        for number, line in enumerate(lines, start=1):
             where = f"{self.home / 'training.jsonl'}, line {number}"
             try:
                 epoch = json_value(line, where)
             except UserError:
-                if number > len(lines):
+                if number == len(lines):
                     break
                 raise
             if not isinstance(epoch, dict) or not isinstance(epoch.get("epoch"), int):
@@ -158,11 +164,6 @@ def read(path: str | Path) -> dict[str, Certificates]:
     return {record.name: run for record in records for run in record.certificates.values()}
 
 
-def read_logs(paths: Iterable[str | Path]) -> list[Log]:
-    """The votes of the runs at these paths, in order."""
-    return [log for record in read_runs(paths) for log in record.logs]
-
-
 def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     """The runs, certificate folders, archives and single files at these paths, each file once.
 
@@ -174,33 +175,33 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     texts_of_run = cache(_texts_of_run)  # several folders of certificates may be of one run
     for resolved, file in files.items():
         if is_archive(file):
-            home = resolved.with_name(file.name.removesuffix(SUFFIX))
-            records[home] = _read_archive(file, home)
-        elif run := _run_folder(file):
-            home, content, (sums, texts) = _home(file), read_file(file), texts_of_run(run)
-            if home not in records:
+            records[resolved] = _read_archive(file)
+            continue
+        run, content = _run_folder(file), read_file(file)
+        key = _home(file) if run else resolved
+        if run:
+            sums, texts = texts_of_run(run)
+            if key not in records:
                 sums.check_listed(_name_in(run, file.parent), certificate_names(file.parent))
                 texts = {**texts, **_texts(file.parent, ["settings.yaml"], sums)}
-                records[home] = RunRecord(_recipe_name(texts, run), home, {}, texts, sums=sums)
+                records[key] = RunRecord(_recipe_name(texts, run), key, {}, texts, sums=sums)
             sums.check(_name_in(run, file), content)
-            records[home].add(_stem(file), content, str(file))
         else:
-            records[resolved] = RunRecord(_stem(file), _home(file), {}, is_run=False)
-            records[resolved].add(_stem(file), read_file(file), str(file))
+            records[key] = RunRecord(_stem(file), _home(file), {}, is_run=False)
+        records[key].add(_stem(file), content, str(file))
     return _told_apart(list(records.values()))
 
 
 def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecord]:
     """The runs' certificates in a folder of this name, of images that no member was trained on."""
-    found = []
-    for record in records:
-        if not (record.home / folder / "settings.yaml").is_file():
-            raise UserError(f"{record.home} has no certificates in {folder}: run `certify --held-out` on it")
-        (read,) = read_runs([record.home / folder])
-        if read.settings.get(SPLIT) != HELD_OUT:
-            raise UserError(f"{read.home} is not of held-out images: make it with `certify --held-out`")
-        found.append(read)
-    return found
+    held_out = []
+    for home in (record.home for record in records):
+        if not (home / folder / "settings.yaml").is_file():
+            raise UserError(f"{home} has no certificates in {folder}: run `certify --held-out` on it")
+        held_out += read_runs([home / folder])
+        if held_out[-1].settings.get(SPLIT) != HELD_OUT:
+            raise UserError(f"{home / folder} is not of held-out images: make it with `certify --held-out`")
+    return held_out
 
 
 def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:
@@ -215,32 +216,34 @@ def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
         by_name[record.base].append(record)
         if record.is_run:
             check_votes(record.certificates, record.named, record.settings, record.home)
-    varied = {name: _varied(same) for name, same in by_name.items()}
-    told = []
-    for record in records:
-        own, homes = varied[record.base].get(record.home, {}), {same.home for same in by_name[record.base]}
-        place = ", ".join(f"{key} {value}" for key, value in own.items())
-        if not own and len(homes) > 1:
-            place = _shortest(record.home, homes)
-        told.append(replace(record, place=place, varied=own))
-    return told
+    told = {}
+    for same in by_name.values():
+        homes = {record.home for record in same}
+        for record, own in zip(same, _varied(same), strict=True):
+            place = ", ".join(f"{key} {value}" for key, value in own.items())
+            if not own and len(homes) > 1:
+                place = _shortest(record.home, homes)
+            told[record] = replace(record, place=place, varied=own)
+    return [told[record] for record in records]
 
 
-def _varied(records: Sequence[RunRecord]) -> dict[Path, dict[str, str]]:
-    """By folder, what differs in the recipes of these runs; nothing where that does not distinguish them."""
+def _varied(records: Sequence[RunRecord]) -> list[dict[str, str]]:
+    """What differs in the recipes of these runs; nothing where that does not distinguish them."""
     recipes = [content for record in records if (content := record.recipe_content) is not None]
+    nothing: list[dict[str, str]] = [{} for _ in records]
     if len(recipes) < len(records) or len(records) < 2:
-        return {}
+        return nothing
     different = distinctions(recipes)
     seedless = [{key: value for key, value in own.items() if key != "seed"} for own in different]
-    if len({str(own) for own in seedless}) == len(records):
-        different = seedless
-    if len({str(own) for own in different}) < len(records) or not seedless[0]:
-        return {}
-    return {record.home: own for record, own in zip(records, different, strict=True)}
+    if not seedless[0]:
+        return nothing
+    for told in (seedless, different):
+        if len({str(own) for own in told}) == len(records):
+            return told
+    return nothing
 
 
-def _read_archive(path: Path, home: Path) -> RunRecord:
+def _read_archive(path: Path) -> RunRecord:
     content = read_archive(path)
     sums = Sums.parse(content.get(SUMS, b""), path)
     sums.check_packed(content)
@@ -249,13 +252,13 @@ def _read_archive(path: Path, home: Path) -> RunRecord:
         for name in (*RUN_FILES, f"{FOLDER}/settings.yaml")
         if name in content
     }
-    inside = {name.removeprefix(f"{FOLDER}/"): name for name in content if name.startswith(f"{FOLDER}/")}
-    files = sorted((name for name in inside if name.endswith(".tsv")), key=lambda name: vote_order(name[:-4]))
+    files = [Path(name) for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
     if not files:
         raise UserError(f"{path}: this packed run has no certificates")
+    home = path.resolve().with_name(path.name.removesuffix(SUFFIX))
     record = RunRecord(_recipe_name(texts, path), home, {}, texts, sums=sums)
-    for file in files:
-        record.add(file.removesuffix(".tsv"), content[inside[file]], f"{path}, {inside[file]}")
+    for file in sorted(files, key=_place_in_table):
+        record.add(file.name.removesuffix(".tsv"), content[str(file)], f"{path}, {file}")
     return record
 
 
@@ -268,7 +271,7 @@ def _certificate_files(path: Path) -> list[Path]:
     run = path.parent if path.name == FOLDER else path
     is_run = (run / "recipe.yaml").exists() or (run / FOLDER).is_dir()
     folder = run / FOLDER if is_run else path
-    files = sorted(folder.glob("*.tsv"), key=lambda file: vote_order(_stem(file)))
+    files = sorted(folder.glob("*.tsv"), key=_place_in_table)
     if not files and is_run:
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
     if not files:
@@ -288,6 +291,10 @@ def _home(file: Path) -> Path:
     """The folder that tells certificates from others of the same name."""
     folder = file.parent.resolve()
     return folder.parent if folder.name == FOLDER else folder
+
+
+def _place_in_table(file: Path) -> tuple[int, int, str]:
+    return vote_order(_stem(file))
 
 
 def _stem(file: Path) -> str:
@@ -316,15 +323,6 @@ def _recipe_name(files: Mapping[str, str], source: Path) -> str:
     if isinstance(content, dict) and "name" in content:
         return title(content["name"])
     return title(source.name.removesuffix(SUFFIX))
-
-
-def _yaml_mappings(text: str) -> list[Mapping[str, Any]]:
-    """The documents of a file, none where one cannot be read."""
-    try:
-        content = yaml_documents(text, "")
-    except UserError:
-        return []
-    return content if all(isinstance(document, dict) for document in content) else []
 
 
 def _shortest(home: Path, homes: set[Path]) -> str:

@@ -1,9 +1,9 @@
 """One row of a table, one curve of a plot: a vote of a run, or several that are shown as one.
 
-Runs that differ only by seed are averaged. Under an envelope, the runs of one method at several sigmas are
-one row, A(r) = max over sigma of A_sigma(r). So the main tables of the literature are made. Sigma is chosen
-for each radius, and after seeing the test inputs: no single classifier has this curve, and it lies a little
-above that of the sigma that is truly best. It does not where certificates of held-out images choose.
+Runs that differ only by seed are averaged. An envelope shows the runs of one method at several sigmas as one
+row, A(r) = max over sigma of A_sigma(r), as the main tables of the literature do. Sigma is chosen for each
+radius on the test inputs: no single classifier has this curve, and it lies a little above that of the sigma
+that is truly best. It does not where certificates of held-out images choose.
 """
 
 from collections import defaultdict
@@ -104,35 +104,27 @@ def rows_of(
     known = {log.vote for log in logs}
     for name in sorted(set(votes) - known):
         raise unknown_name("vote", name, known)
-    # A file of another tool is no vote of a run, so a choice of votes leaves it in.
-    rows = [row_of_log(log) for log in logs if not votes or log.vote in votes or not log.record.is_run]
+    # Another tool's file names no vote of ours to choose by, so it is always shown.
+    shown = [log for log in logs if not votes or log.vote in votes or not log.record.is_run]
+    rows = [Row(log.title, log.run, ((log,),)) for log in shown]
     if average_seeds:
         rows = average_over_seeds(rows)
     if not best_over:
         return rows
     choosing = {(each.home.parent, log.vote): log for each in held_out for log in each.logs}
-    return [
-        _chosen(row, choosing) if choosing and row.is_envelope else row
-        for row in envelope_rows(rows, best_over)
-    ]
+    best = envelope_rows(rows, best_over)
+    return [_chosen(row, choosing) if choosing and row.is_envelope else row for row in best]
 
 
 def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
     """The row with the certificates that choose its best."""
-    try:
-        held_out = tuple(
-            tuple(choosing[log.record.home, log.vote] for log in group) for group in row.by_sigma
-        )
-    except KeyError as error:
-        home, vote = error.args[0]
-        raise UserError(f"{home} has no held-out certificates of the vote {vote}") from error
-    if len({certification_key(log) for group in held_out for log in group}) > 1:
+    for home, vote in ((log.record.home, log.vote) for log in row.logs):
+        if (home, vote) not in choosing:
+            raise UserError(f"{home} has no held-out certificates of the vote {vote}")
+    held_out = tuple(tuple(choosing[log.record.home, log.vote] for log in logs) for logs in row.by_sigma)
+    if len({certification_key(log) for logs in held_out for log in logs}) > 1:
         raise UserError(f"{row.title}: the held-out certificates differ in their inputs or settings")
     return replace(row, held_out=held_out)
-
-
-def row_of_log(log: Log) -> Row:
-    return Row(log.title, log.run, ((log,),))
 
 
 def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
@@ -141,9 +133,10 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
     They must have been certified with the same settings on the same inputs. If two runs have the same seed,
     none of the group is averaged. An averaged row takes the place of its first run.
     """
-    groups = _groups(rows, lambda row, recipe: (seed_free_key(recipe), row.certificates[0].sigma))
-    seeds = [{str(_recipe(row).get("seed")) for row in group} for group in groups]
-    samples = [group for group, different in zip(groups, seeds, strict=True) if len(different) == len(group)]
+    groups = _groups(rows, lambda row: (recipe_key(row), row.certificates[0].sigma))
+    samples = [
+        group for group in groups if len({str(_recipe(row).get("seed")) for row in group}) == len(group)
+    ]
     places: dict[str, set[str]] = defaultdict(set)
     for group in samples:
         places[group[0].record.base].add(_place(group))
@@ -174,18 +167,17 @@ def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
 
     `over` are keys of recipes, `rho` both weights of DRT. With sigma, a method's numbers may change with it.
     """
-    of_method = method_key if "sigma" in over else partial(_without, over=over)
-    groups = _groups(rows, lambda row, recipe: of_method(recipe))
+    groups = _groups(rows, method_key if "sigma" in over else partial(recipe_key, over=over))
     for group in groups:
         for sigma in sigmas_of(group) if "sigma" in over else ():
             at_sigma = [row for row in group if sigmas_of([row]) == [sigma]]
-            if len({_without(_recipe(row), over) for row in at_sigma}) > 1:
+            if len({recipe_key(row, over) for row in at_sigma}) > 1:
                 raise UserError(
                     f"{', '.join(row.run for row in at_sigma)} differ at sigma {sigma:g} in more than "
                     f"{', '.join(over)}: add it, such as --best-over rho,sigma, or show fewer runs"
                 )
         if len({row.seeds for row in group}) > 1:
-            # The best of a mean over three seeds and of a single run has neither's deviation or interval.
+            # A mean over three seeds and a single run have no deviation or interval in common.
             counts = [f"{row.seeds} at sigma {row.certificates[0].sigma:g}" for row in group]
             raise UserError(
                 f"{envelope_row(group).title}: an envelope needs the same number of seeds at each sigma; "
@@ -200,16 +192,15 @@ def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
     The numbers of a method, such as its learning rate and weights, may change with sigma. A method with two
     rows at one sigma has no group: its envelope would be over more than sigma.
     """
-    groups = _groups(rows, lambda row, recipe: method_key(recipe))
-    return [group for group in groups if len(sigmas_of(group)) == len(group)]
+    return [group for group in _groups(rows, method_key) if len(sigmas_of(group)) == len(group)]
 
 
-def _groups(rows: Sequence[Row], key: Callable[[Row, Mapping[str, Any]], object]) -> list[list[Row]]:
+def _groups(rows: Sequence[Row], key: Callable[[Row], object]) -> list[list[Row]]:
     """The rows with equal keys that were certified in the same way, where there are several."""
     groups: dict[object, list[Row]] = defaultdict(list)
     for row in rows:
-        if recipe := _recipe(row):
-            groups[key(row, recipe), certification_key(row.logs[0])].append(row)
+        if _recipe(row):
+            groups[key(row), certification_key(row.logs[0])].append(row)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -224,8 +215,7 @@ def _joined(
 
 def envelope_row(rows: Sequence[Row], over: str = "sigma") -> Row:
     """Rows at several sigmas, or of several runs, as one."""
-    recipe = _recipe(rows[0])
-    name = method_of(str(recipe.get("name", rows[0].run)), recipe.get("sigma"))
+    name = _method({"name": rows[0].run, **_recipe(rows[0])})
     return Row(f"{name} {vote_title(rows[0].vote)}", name, tuple(tuple(row.logs) for row in rows), over)
 
 
@@ -278,34 +268,32 @@ def method_of(name: str, sigma: object) -> str:
 
 
 def _recipe(row: Row) -> Mapping[str, Any]:
-    """The recipe of the row's first run as it is written; empty for a log that stands alone.
+    """The recipe of the row's first run as it is written; empty for a log that stands alone."""
+    return row.record.recipe_content or {}
 
-    Where the run says by which recipes its first members were made, `start` holds these, not a folder.
+
+def recipe_key(row: Row, over: Sequence[str] = ()) -> str:
+    """The row's recipe without its seed and the keys in `over`, as text that is equal for equal recipes.
+
+    The recipes of the members that its run started from count too, without the same keys; where they are not
+    known, the folder that it started from counts.
     """
-    origins = {"start": list(row.record.origins)} if row.record.origins else {}
-    content = row.record.recipe_content
-    return {} if content is None else {**content, **origins}
+    weights = ("objective.rho_gd", "objective.rho_cm") if "rho" in over else ()
+    without = {"seed", "name", *_STARTS, *over, *weights}
+    recipe, origins = _recipe(row), row.record.origins
+    folder = None if origins else next((recipe[key] for key in _STARTS if key in recipe), None)
+    return repr([folder, *((_method(part), _in_order(part, without)) for part in (recipe, *origins))])
 
 
-def seed_free_key(recipe: Mapping[str, Any]) -> str:
-    """A recipe without its seed, as text that is equal for recipes that differ only by seed.
-
-    The recipes of the members that a run starts from count too, without their seeds; where they are not
-    known, the folder that it starts from counts.
-    """
-
-    def seedless(part: Mapping[str, Any]) -> object:
-        return _in_order({key: value for key, value in part.items() if key not in ("seed", *_STARTS)})
-
-    start = next((recipe[key] for key in _STARTS if key in recipe), None)
-    return repr([seedless(recipe), list(map(seedless, start)) if isinstance(start, list) else start])
-
-
-def method_key(recipe: Mapping[str, Any]) -> str:
+def method_key(row: Row) -> str:
     """The method that a recipe names and runs, on what: of the objective's numbers, only which are 0."""
-    name = method_of(str(recipe.get("name")), recipe.get("sigma"))
+    recipe = _recipe(row)
     on = [recipe.get(key) for key in ("data", "model", "noise", "members")]
-    return repr([name, on, _in_order(recipe.get("objective"), numbers=False)])
+    return repr([_method(recipe), on, _in_order(recipe.get("objective"), numbers=False)])
+
+
+def _method(recipe: Mapping[str, Any]) -> str:
+    return method_of(str(recipe.get("name")), recipe.get("sigma"))
 
 
 def certification_key(log: Log) -> tuple[object, ...]:
@@ -330,20 +318,6 @@ def by_number(certificates: Certificates) -> Ints:
     return np.argsort(certificates.indices, kind="stable")
 
 
-def _without(recipe: Mapping[str, Any], over: Sequence[str]) -> str:
-    """A recipe, and those it starts from, without these keys and the seed, as text."""
-    removed = {f"objective.{weight}" for weight in ("rho_gd", "rho_cm") if "rho" in over} | set(over)
-
-    def kept(part: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        return {
-            key: kept(value, f"{prefix}{key}.") if isinstance(value, Mapping) else value
-            for key, value in part.items()
-            if f"{prefix}{key}" not in removed
-        }
-
-    return seed_free_key({**kept(recipe), "name": method_of(str(recipe.get("name")), recipe.get("sigma"))})
-
-
 def _place(rows: Sequence[Row]) -> str:
     """What differs between runs with the same name: a, b for "digits (a)" and "digits (b)"."""
     if varied := rows[0].record.varied:
@@ -351,8 +325,10 @@ def _place(rows: Sequence[Row]) -> str:
     return ", ".join(row.record.place for row in rows)
 
 
-def _in_order(part: Any, numbers: bool = True) -> object:
-    """The same for the same keys and values, whatever their order; without numbers, only which are 0."""
+def _in_order(part: Any, without: Set[str] = frozenset(), prefix: str = "", *, numbers: bool = True) -> str:
+    """A part of a recipe as text, whatever the order of its keys; without numbers, only which are 0."""
     if isinstance(part, Mapping):
-        return sorted((str(key), repr(_in_order(value, numbers))) for key, value in part.items())
-    return bool(part) if isinstance(part, int | float) and not numbers else part
+        named = {f"{prefix}{key}": value for key, value in part.items()}
+        kept = sorted(named.keys() - without)
+        return repr([(key, _in_order(named[key], without, f"{key}.", numbers=numbers)) for key in kept])
+    return repr(bool(part) if isinstance(part, int | float) and not numbers else part)

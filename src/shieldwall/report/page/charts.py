@@ -1,4 +1,5 @@
-"""Line charts as SVG in the page itself: whole without scripts, which only hide and show lines.
+"""Line charts of certified accuracy and of training logs, as SVG in the page itself: whole without scripts,
+which only hide and show lines.
 
 The SVG holds the lines alone and stretches to any width and height; its strokes do not (vector-effect).
 Ticks, symbols and numbers are text and small pictures placed on it in percent, so that letters keep their
@@ -6,20 +7,33 @@ size on a phone. Coordinates are those of a square of SIZE.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from shieldwall.report.page.curves import MINUS, Curve, CurveStyle, choices
-from shieldwall.report.page.training import Panel
+from shieldwall.report.page.curves import MINUS, NOTHING, Curve, CurveStyle, choices
 from shieldwall.results.intervals import accuracy
 
 SIZE = 1000
 _MAX_RADII = 520
 _MAX_HOVER_RADII = 105
 _SYMBOLS = 3
+GROUPS = ("Accuracy", "Gradient diversity", "Loss terms")
+_NO_CURVES = ("epoch", "lr", "seconds")
+_DIVERSITY = ("gd", "cosine", "alignment")
+_NAMES = {
+    "accuracy": "accuracy under noise, mean of members, %",
+    "weakest": "accuracy under noise, weakest member, %",
+    "noisy_accuracy": "accuracy under noise, %",
+    "adversarial_accuracy": "accuracy on adversarial noisy inputs, %",
+    "gd": "gradient diversity loss",
+    "cosine": "mean cosine of members' gradients",
+    "cm": "confidence margin loss",
+    "loss": "total loss",
+}
+_MOST_EPOCHS = 300
 
 
 @dataclass(frozen=True)
@@ -39,9 +53,7 @@ class Axis:
     @property
     def ticks(self) -> list[tuple[str, float]]:
         """At most `max_steps` of 1, 2, 2.5 or 5 times a power of ten: labels and places in percent."""
-        smallest = (self.high - self.low) / self.max_steps
-        power = 10.0 ** math.floor(math.log10(smallest))
-        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= smallest * (1 - 1e-9))
+        step = _round_step((self.high - self.low) / self.max_steps, (1, 2, 2.5, 5, 10))
         decimals = len(f"{step:.12f}".rstrip("0").partition(".")[2])
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         values = [k * step for k in range(first, last + 1)]
@@ -77,17 +89,12 @@ class Chart(NamedTuple):
 def path(x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float | None]) -> str:
     """The line through the points, broken where there is no value, without those within a level run."""
     parts: list[str] = []
-    is_open = False
-    for k, value in enumerate(ys):
-        if value is None:
-            is_open = False
-            continue
-        between = 0 < k < len(ys) - 1 and ys[k - 1] == value == ys[k + 1]
-        if is_open and between:
-            continue
-        point = (f"{place:.1f}".removesuffix(".0") for place in (x.place(xs[k]), SIZE - y.place(value)))
-        parts.append(("L" if is_open else "M") + ",".join(point))
-        is_open = True
+    before: float | None = None
+    for k, (value, after) in enumerate(zip(ys, [*ys[1:], None], strict=True)):
+        if value is not None and not before == value == after:
+            point = (f"{place:.1f}".removesuffix(".0") for place in (x.place(xs[k]), SIZE - y.place(value)))
+            parts.append(("M" if before is None else "L") + ",".join(point))
+        before = value
     return "".join(parts)
 
 
@@ -102,14 +109,10 @@ class Grid(NamedTuple):
 
 
 def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Grid:
-    """Steps are 1, 2.5 or 5 times a power of ten, so that multiples of 0.25 are on a grid of finer steps."""
+    """The step is 1, 2.5 or 5 times a power of ten: then finer steps have multiples of 0.25 on their grid."""
     certificates = [curve.row.certificates[0] for curve in curves]
     largest = max(float(run.radii[run.correct].max(initial=0.0)) for run in certificates) or 1.0
-    power = math.floor(math.log10(largest)) - 4
-    step = next(
-        step for scale in range(4) for m in (1, 2.5, 5)
-        if largest / (step := _rounded(m * 10.0 ** (power + scale))) + 2 <= _MAX_RADII
-    )  # fmt: skip
+    step = _round_step(largest / (_MAX_RADII - 2), (1, 2.5, 5, 10))
     count = math.ceil(largest / step) + 2
     stride = next(stride for stride in (1, 2, 5) if count <= stride * _MAX_HOVER_RADII)
     multiples = [_rounded(k * step) for k in range(count)]
@@ -119,31 +122,103 @@ def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Gri
 
 
 def accuracy_chart(
-    curves: Sequence[Curve], looks: Sequence[CurveStyle], grid: Grid, norm: str, visible: set[int]
+    curves: Sequence[Curve], looks: Sequence[CurveStyle], grid: Grid, norm: str, hidden: Container[str]
 ) -> Chart:
-    """Certified accuracy against radius; ensembles are drawn first and envelopes last, so that dashes lie on
-    what is solid."""
+    """Certified accuracy against radius; the curves of `hidden` protocols start hidden."""
     values = [accuracies(curve, grid) for curve in curves]
-    best = max(max(of_curve) for of_curve in values)
     x = Axis(f"{norm} radius", 0.0, grid.radii[-1])
-    y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (int(best / 10) + 1)))
-    kinds = [(curve.method, curve.protocol) for curve in curves]
-    different, protocols = list(dict.fromkeys(kinds)), choices(curves, "protocol")
+    y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (max(int(max(of) / 10) for of in values) + 1)))
+    kinds = list(dict.fromkeys((curve.method, curve.protocol) for curve in curves))
+    protocols = choices(curves, "protocol")
     lines = []
-    for k in sorted(
-        range(len(curves)), key=lambda k: (curves[k].row.is_envelope, protocols.index(curves[k].protocol), k)
-    ):
+    for k, (curve, look) in enumerate(zip(curves, looks, strict=True)):
         # Symbols at other places on each curve, for some may be one line.
-        apart, shift = (len(values[k]) - 1) / _SYMBOLS, (different.index(kinds[k]) + 0.5) / len(different)
+        apart = (len(values[k]) - 1) / _SYMBOLS
+        shift = (kinds.index((curve.method, curve.protocol)) + 0.5) / len(kinds)
         places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
         marks = tuple(
             (x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
-            for place in (places if looks[k].shape or looks[k].number else ())
+            for place in (places if look.shape or look.number else ())
         )
         drawn = path(x, y, grid.radii, values[k])
-        lines.append(Line(k, curves[k].title, drawn, looks[k], marks, hidden=k not in visible))
+        lines.append(Line(k, curve.title, drawn, look, marks, hidden=curve.protocol in hidden))
+    # Ensembles first, then members, then envelopes: dashes lie on what is solid.
+    lines.sort(
+        key=lambda line: (curves[line.key].row.is_envelope, protocols.index(curves[line.key].protocol))
+    )
     what = f"Certified accuracy against {norm} radius, a curve for each run and protocol"
     return Chart(f"{what}; the tables below hold the values.", x, y, lines)
+
+
+def accuracies(curve: Curve, grid: Grid) -> list[float]:
+    """Percentages at the radii of the grid, down to the first 0."""
+    values = accuracy(curve.row, np.array(grid.radii))
+    ends = np.flatnonzero(values == 0)
+    return [float(f"{100 * value:.4g}") for value in (values[: ends[0] + 1] if len(ends) else values)]
+
+
+def _round_step(least: float, multiples: Sequence[float]) -> float:
+    """The smallest of these multiples of a power of ten that is at least `least`."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return _rounded(next(m * power for m in multiples if m * power >= least * (1 - 1e-9)))
+
+
+def _rounded(radius: float) -> float:
+    return float(f"{radius:.10g}")
+
+
+class History(NamedTuple):
+    """One quantity of one run; None where it was not a finite number."""
+
+    run: int
+    epochs: list[int]
+    values: list[float | None]
+    stride: int
+    """The step between epochs that are kept; the last epoch always is."""
+
+    @property
+    def last(self) -> str:
+        known = [value for value in self.values if value is not None]
+        return f"{known[-1]:.4g}".replace("-", MINUS) if known else NOTHING
+
+
+class Panel(NamedTuple):
+    group: str
+    title: str
+    lines: list[History]
+
+
+def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
+    """The panels of several runs, which lines name by their place; runs without a log have no lines."""
+    lines: dict[str, list[History]] = {}
+    for run, records in enumerate(logs):
+        stride = math.ceil(len(records) / _MOST_EPOCHS) or 1
+        kept = [*records[:-1:stride], *records[-1:]]
+        epochs = [record["epoch"] for record in kept]
+        for key in dict.fromkeys(key for record in kept for key in record if key not in _NO_CURVES):
+            numbers = [_number(record.get(key)) for record in kept]
+            if any(number is not None for number in numbers):
+                lines.setdefault(key, []).append(History(run, epochs, _shown(key, numbers), stride))
+    shown = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
+    return sorted(shown, key=lambda panel: GROUPS.index(panel.group))
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _shown(key: str, numbers: Sequence[float | None]) -> list[float | None]:
+    """Four digits of the finite ones; accuracies that are fractions in percent."""
+    finite = [number if number is not None and math.isfinite(number) else None for number in numbers]
+    is_fraction = all(number is None or 0 <= number <= 1 for number in finite)
+    scale = 100 if is_fraction and _group(key) == GROUPS[0] else 1
+    return [None if number is None else float(f"{scale * number:.4g}") for number in finite]
+
+
+def _group(key: str) -> str:
+    if key.endswith("accuracy") or key == "weakest":
+        return GROUPS[0]
+    return GROUPS[1] if key in _DIVERSITY else GROUPS[2]
 
 
 def training_chart(panel: Panel, looks: Sequence[CurveStyle]) -> Chart:
@@ -157,14 +232,3 @@ def training_chart(panel: Panel, looks: Sequence[CurveStyle]) -> Chart:
     ]
     what = f"{panel.title} by epoch, a line for each run"
     return Chart(f"{what}; the table below holds the last values.", x, y, lines)
-
-
-def accuracies(curve: Curve, grid: Grid) -> list[float]:
-    """Percentages at the radii of the grid, down to the first 0."""
-    values = accuracy(curve.row, np.array(grid.radii))
-    ends = np.flatnonzero(values == 0)
-    return [float(f"{100 * value:.4g}") for value in (values[: ends[0] + 1] if len(ends) else values)]
-
-
-def _rounded(radius: float) -> float:
-    return float(f"{radius:.10g}")

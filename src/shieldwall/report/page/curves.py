@@ -25,15 +25,8 @@ NOTHING = "\N{EN DASH}"
 """Where there is no number to show."""
 UNSTATED = "not stated"
 _MANY_CURVES = 12
-
-# After those of Okabe and Ito, moved until each stands out from its ground by 3:1; the first
-# seven are distinct for the colour-blind on both grounds.
-COLOURS: tuple[tuple[str, str], ...] = (  # on the white page, and on the dark one
-    ("#225EB5", "#6187CC"), ("#E26D10", "#F5731A"), ("#2A8866", "#3DB283"), ("#B878A3", "#F291C0"),
-    ("#8E6410", "#E3C52E"), ("#3698D6", "#64C2FF"), ("#1B1D1F", "#E6E8EA"), ("#6A4FB0", "#A992EE"),
-    ("#7A8B00", "#A9BE3F"), ("#A3238E", "#D95FC4"), ("#B02418", "#FF8078"), ("#007A91", "#2FCBC6"),
-)  # fmt: skip
-DISTINCT = 7
+NUM_COLOURS = 12
+"""In page.css."""
 SOLID: tuple[float, ...] = (1, 0)
 DOTTED: tuple[float, ...] = (1.2, 2.4)
 DASHES: tuple[tuple[float, ...], ...] = (
@@ -111,21 +104,15 @@ def starts_hidden(curves: Sequence[Curve]) -> set[str]:
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
     """The method of each run: its recipe's name without the sigma, with the seed where seeds differ. Runs
     that are still equal at a sigma keep the run's own name."""
-    names = {
-        run: run if recipe is None else method_of(recipe.name, recipe.sigma)
+    keys = {
+        run: (run, None, None) if recipe is None else
+        (method_of(recipe.name, recipe.sigma), recipe.sigma, recipe.seed)
         for run, recipe in recipes.items()
-    }
-    at = {run: (names[run], recipe and recipe.sigma) for run, recipe in recipes.items()}
-    seeded = {run: (*at[run], recipe and recipe.seed) for run, recipe in recipes.items()}
-    same_sigma, twins = Counter(at.values()), Counter(seeded.values())
-    ambiguous = {names[run] for run in recipes if same_sigma[at[run]] > 1 and twins[seeded[run]] == 1}
-
-    def method(run: str, recipe: Recipe | None) -> str:
-        if twins[seeded[run]] > 1:
-            return run
-        return f"{names[run]}, seed {recipe.seed}" if recipe and names[run] in ambiguous else names[run]
-
-    return {run: method(run, recipe) for run, recipe in recipes.items()}
+    }  # fmt: skip
+    same_sigma, twins = Counter(key[:2] for key in keys.values()), Counter(keys.values())
+    ambiguous = {key[0] for key in keys.values() if same_sigma[key[:2]] > 1 and twins[key] == 1}
+    seeded = {key: f"{key[0]}, seed {key[2]}" if key[0] in ambiguous else key[0] for key in twins}
+    return {run: run if twins[key] > 1 else seeded[key] for run, key in keys.items()}
 
 
 def _protocol(log: Log) -> str:
@@ -154,29 +141,18 @@ class CurveStyle:
     @property
     def colour(self) -> str:
         place = self.color_index
-        return "currentColor" if place is None else f"var(--curve-{place % len(COLOURS)})"
+        return "currentColor" if place is None else f"var(--curve-{place % NUM_COLOURS})"
 
 
-@dataclass(frozen=True)
 class CurveStyles:
     """The looks of a page's curves and of the samples beside its toggles."""
 
-    methods: tuple[str, ...]
-    protocols: tuple[str, ...]
-    sigmas: tuple[str, ...]
-    members: frozenset[str]
-
-    @classmethod
-    def of(cls, curves: Sequence[Curve]) -> "CurveStyles":
-        methods, protocols, sigmas = (
-            tuple(choices(curves, name)) for name in ("method", "protocol", "sigma")
+    def __init__(self, curves: Sequence[Curve]) -> None:
+        self.methods, self.protocols, self.sigmas = (
+            choices(curves, name) for name in ("method", "protocol", "sigma")
         )
-        members = frozenset(curve.protocol for curve in curves if curve.row.is_member)
-        return cls(methods, protocols, sigmas, members)
-
-    @property
-    def by_method(self) -> bool:
-        return len(self.methods) > 1
+        self.members = {curve.protocol for curve in curves if curve.row.is_member}
+        self.by_method = len(self.methods) > 1
 
     @property
     def key(self) -> str:
@@ -229,11 +205,3 @@ class CurveStyles:
 
 def _dash(color_index: int) -> tuple[float, ...]:
     return DASHES[color_index % len(DASHES)]
-
-
-def color_rules() -> str:
-    """The colours as CSS."""
-    light, dark = (
-        "".join(f"--curve-{k}:{pair[ground]};" for k, pair in enumerate(COLOURS)) for ground in (0, 1)
-    )
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"

@@ -55,69 +55,67 @@ def gallery(
     inputs = [_inputs(curve) for curve in curves]
     kinds = list(dict.fromkeys(inputs))
     remarks: dict[str, None] = {}
-    sets = [_set(kind, len(kinds), len(curves), thumbnails, remarks) for kind in kinds]
+    sets = []
+    for kind in kinds:
+        data, reason = _pictured(kind, thumbnails)
+        if reason:
+            remarks[f"The pictures are left out: {reason}."] = None
+        most = min(_MOST_INPUTS, _MOST_CERTIFICATES // len(curves))
+        if data:
+            most = min(most, _MOST_PIXELS // len(kinds) // data.side**2)
+        total = len(kind.idx)
+        count = min(total, max(1, most))
+        if count < total:
+            remarks[f"The gallery holds {count:,} of {total:,} inputs, evenly spaced."] = None
+        kept = [k * total // count for k in range(count)]
+        shown: dict[str, Any] = {"idx": [kind.idx[k] for k in kept], "label": [kind.label[k] for k in kept]}
+        sets.append(
+            shown | {"classes": list(data.classes), "pictures": pictures(data, shown["idx"])}
+            if data
+            else shown
+        )
+    places = [kinds.index(kind) for kind in inputs]
     logs = [
-        _log(curve.row.certificates[0], kinds.index(kind), sets)
-        for curve, kind in zip(curves, inputs, strict=True)
+        _log(curve.row.certificates[0], k, sets[k]["idx"]) for curve, k in zip(curves, places, strict=True)
     ]
     return {"sets": sets, "logs": logs}, list(remarks)
 
 
 def _inputs(curve: Curve) -> _Inputs:
-    certificates = curve.row.certificates[0]
+    certificates, recipe = curve.row.certificates[0], curve.row.record.recipe
     assert certificates.indices is not None
     assert certificates.truth is not None
     order = by_number(certificates)
     idx, label = certificates.indices[order].tolist(), certificates.truth[order].tolist()
-    return _Inputs(
-        curve.row.record.recipe.data if curve.row.record.recipe else None, tuple(idx), tuple(label)
-    )
+    return _Inputs(recipe.data if recipe else None, tuple(idx), tuple(label))
 
 
-def _set(
-    kind: _Inputs,
-    kinds: int,
-    logs: int,
-    thumbnails: Callable[[str], Thumbnails | None],
-    remarks: dict[str, None],
-) -> dict[str, Any]:
-    data = thumbnails(kind.data) if kind.data else None
-    if kind.data and data is None:
-        left_out = f"{kind.data} was not found on the machine that wrote this page"
-        remarks[f"The pictures are left out: {left_out}."] = None
-    if data and any(
-        idx >= len(data.labels) or data.labels[idx] != label
-        for idx, label in zip(kind.idx, kind.label, strict=True)
-    ):
-        remarks[f"The pictures are left out: the labels are not those of {kind.data}'s test images."] = None
-        data = None
-    most = min(_MOST_INPUTS, _MOST_CERTIFICATES // logs)
-    if data:
-        most = min(most, _MOST_PIXELS // kinds // data.side**2)
-    total = len(kind.idx)
-    count = min(total, max(1, most))
-    if count < total:
-        remarks[f"The gallery holds {count:,} of {total:,} inputs, evenly spaced."] = None
-    kept = [k * total // count for k in range(count)]
-    inputs: dict[str, Any] = {"idx": [kind.idx[k] for k in kept], "label": [kind.label[k] for k in kept]}
-    if data:
-        inputs |= {"classes": list(data.classes), "pictures": pictures(data, inputs["idx"])}
-    return inputs
+def _pictured(
+    kind: _Inputs, thumbnails: Callable[[str], Thumbnails | None]
+) -> tuple[Thumbnails | None, str | None]:
+    """The pictures of these inputs, or why there are none."""
+    if kind.data is None:
+        return None, None
+    data = thumbnails(kind.data)
+    if data is None:
+        return None, f"{kind.data} was not found on the machine that wrote this page"
+    pairs = zip(kind.idx, kind.label, strict=True)
+    if any(idx >= len(data.labels) or data.labels[idx] != label for idx, label in pairs):
+        return None, f"the labels are not those of {kind.data}'s test images"
+    return data, None
 
 
-def _log(certificates: Certificates, number: int, sets: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _log(certificates: Certificates, number: int, kept: Sequence[int]) -> dict[str, Any]:
     assert certificates.indices is not None
     place = {idx: k for k, idx in enumerate(certificates.indices.tolist())}
-    rows = [place[idx] for idx in sets[number]["idx"]]
-    counts = certificates.counts
-    if counts is not None and counts.ndim == 3:
-        counts = counts.sum(1)
+    shown = certificates[[place[idx] for idx in kept]]
+    counts = shown.counts if shown.counts is None or shown.counts.ndim == 2 else shown.counts.sum(1)
     return {
         "set": number,
-        "predict": certificates.labels[rows].tolist(),
+        "predict": shown.labels.tolist(),
         # Rounded down: a radius is never larger than what was certified.
-        "radius": [math.floor(1e4 * radius) / 1e4 for radius in certificates.radii[rows].tolist()],
-        "counts": None if counts is None else [_most_counted(of_input) for of_input in counts[rows].tolist()],
+        "radius": [math.floor(1e4 * radius) / 1e4 for radius in shown.radii.tolist()],
+        "counts": None if counts is None else [_most_counted(of_input) for of_input in counts.tolist()],
     }
 
 
@@ -144,10 +142,7 @@ def pictures(data: Thumbnails, idx: Sequence[int]) -> dict[str, Any]:
         picture = Image.fromarray(pixels[0] if is_grey else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
         fitting = picture if picture.size == (side, side) else picture.resize((side, side))
         sheet.paste(fitting, (k % across * side, k // across * side))
-    content = io.BytesIO()
-    if is_grey:
-        sheet.save(content, "PNG", optimize=True)
-    else:
-        sheet.save(content, "WEBP", quality=80, method=4)
-    kind, encoded = "png" if is_grey else "webp", base64.b64encode(content.getvalue()).decode()
+    content, kind = io.BytesIO(), "png" if is_grey else "webp"
+    sheet.save(content, kind, **({"optimize": True} if is_grey else {"quality": 80, "method": 4}))
+    encoded = base64.b64encode(content.getvalue()).decode()
     return {"address": f"data:image/{kind};base64,{encoded}", "side": side, "across": across}

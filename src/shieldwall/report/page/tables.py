@@ -1,15 +1,17 @@
-"""The tables of certified accuracy: of each log, of each envelope, and beside the paper's rows."""
+"""The page's tables: certified accuracy of each log and envelope, beside the paper's, and how it was made."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from shieldwall.report.page.curves import MINUS, NOTHING, RHO, SIGMA, Curve
 from shieldwall.report.tables import AT_LEAST, Column, accuracy_table
 from shieldwall.results.certificates import shared
 from shieldwall.results.intervals import accuracy, average_radius
-from shieldwall.results.metrics import default_radii
-from shieldwall.results.paper import PaperRow, counterpart, envelope_counterpart, sigmas_of, weights_of_drt
+from shieldwall.results.paper import PaperRow, counterpart
 from shieldwall.results.rows import incomparable_settings
+from shieldwall.vocabulary import SIGMAS
+
+_SHORT_COMMIT = 10
 
 
 class CurveTable(NamedTuple):
@@ -24,10 +26,9 @@ class CurveTable(NamedTuple):
 
 
 class PaperPair(NamedTuple):
-    """What the paper has for one curve."""
+    """One of the page's curves, its place among them, and what the paper has for it."""
 
     place: int
-    """Of the curve among the page's."""
     curve: Curve
     row: PaperRow
 
@@ -38,18 +39,7 @@ class PaperComparison(NamedTuple):
     curve: int
     title: str
     source: str
-    ours: list[str]
-    paper: list[str]
-    difference: list[str]
-
-
-def table_radii(
-    curves: Sequence[Curve], pairs: Sequence[PaperPair], chosen: Sequence[float] | None
-) -> list[float]:
-    """The radii given, or those of the paper's rows, or round ones; 0 is always among them."""
-    of_paper = {radius for pair in pairs for radius in pair.row.accuracy}
-    radii = chosen or of_paper or default_radii([curve.row.certificates[0] for curve in curves]).tolist()
-    return sorted({0.0, *radii})
+    lines: list[tuple[str, tuple[str, ...]]]
 
 
 def log_table(curves: Sequence[Curve], columns: Sequence[Column], num_radii: int) -> CurveTable:
@@ -72,61 +62,102 @@ def envelope_table(envelopes: Sequence[Curve], radii: Sequence[float], first: in
     return CurveTable(columns, ranked, first, titles, [curve.method for curve in envelopes])
 
 
-def paper_pairs(curves: Sequence[Curve], envelopes: Sequence[Curve]) -> list[PaperPair]:
+def paper_pairs(curves: Sequence[Curve]) -> list[PaperPair]:
     """The paper's rows for the curves of a page, envelopes first; its radii are L2 radii."""
-    placed = list(enumerate([*curves, *envelopes]))
-    pairs = [PaperPair(place, curve, row) for place, curve in placed if (row := _paper_row(curve))]
+    pairs = [PaperPair(k, curve, row) for k, curve in enumerate(curves) if (row := _paper_row(curve))]
     return sorted(pairs, key=lambda pair: not pair.curve.row.is_envelope)
 
 
 def _paper_row(curve: Curve) -> PaperRow | None:
-    if curve.row.record.recipe is None or curve.row.certificates[0].norm != "l2":
+    row, recipe = curve.row, curve.row.record.recipe
+    if recipe is None or row.certificates[0].norm != "l2":
         return None
-    recipe, sigmas = curve.row.record.recipe, {run.sigma for run in curve.row.certificates}
-    if not curve.row.is_envelope:
-        return counterpart(recipe, curve.row.vote)
-    return envelope_counterpart(recipe, curve.row.vote) if sigmas == sigmas_of(recipe) else None
+    if not row.is_envelope:
+        return counterpart(recipe, row.vote, recipe.sigma)
+    of_paper = {0.5, 1.0} if recipe.data == "imagenet" else set(SIGMAS)
+    same_sigmas = {run.sigma for run in row.certificates} == of_paper
+    return counterpart(recipe, row.vote, None) if same_sigmas else None
 
 
 def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparison:
     """Percentages at each radius and the ACR; what one of the two does not have is a dash."""
     row, acr = pair.curve.row, average_radius(pair.curve.row)
-    cells: list[tuple[float | None, float | None, int]] = [
-        (100 * value, pair.row.accuracy.get(radius), 1)
-        for radius, value in zip(radii, accuracy(row, radii).tolist(), strict=True)
-    ]
-    cells.append((None if acr is None else acr.value, pair.row.acr, 3))
-    ours = [_text(value, decimals) for value, _, decimals in cells]
-    differences = [_difference(*cell) for cell in cells]
-    if row.stopped_early:
-        for shown in (ours, differences):
-            shown[-1] = shown[-1] if shown[-1] == NOTHING else f"{AT_LEAST} {shown[-1]}"
-    theirs = [_text(value, decimals) for _, value, decimals in cells]
-    return PaperComparison(pair.place, pair.curve.title, source(pair), ours, theirs, differences)
+    mark = f"{AT_LEAST} " if row.stopped_early else ""
+    shares = zip(radii, accuracy(row, radii).tolist(), strict=True)
+    cells = [_cell(100 * share, pair.row.accuracy.get(radius), 1) for radius, share in shares]
+    cells.append(_cell(None if acr is None else acr.value, pair.row.acr, 3, mark))
+    lines = list(zip(("ours", "paper", "difference"), zip(*cells, strict=True), strict=True))
+    return PaperComparison(pair.place, pair.curve.title, _source(pair.row), lines)
 
 
-def source(pair: PaperPair) -> str:
-    """Where the paper's row stands and what it was made with, and our weights of DRT if they are others."""
-    row, recipe = pair.row, None if pair.curve.row.is_envelope else pair.curve.row.record.recipe
-    parts = [row.label]
-    if row.sigma is not None:
-        parts.append(f"{SIGMA} {row.sigma:g}")
+def _source(row: PaperRow) -> str:
+    """Where the paper's row stands and what it was made with."""
+    parts = [row.label, "" if row.sigma is None else f"{SIGMA} {row.sigma:g}"]
     if row.rho is not None:
-        ours = weights_of_drt(recipe) if recipe else row.rho
-        printed, of_ours = ("{:g}, {:g}".format(*weights) for weights in (row.rho, ours))
-        parts.append(f"{RHO} {printed}" if ours == row.rho else f"{RHO} {printed} (ours {of_ours})")
+        parts.append("{} {:g}, {:g}".format(RHO, *row.rho))
     if row.sigma is None and row.method == "drt":
         parts.append(f"the best over {RHO} too")
     return "; ".join(filter(None, [*parts, f"Table {row.number}", row.note]))
 
 
-def _text(value: float | None, decimals: int) -> str:
-    return NOTHING if value is None else f"{value:.{decimals}f}"
-
-
-def _difference(ours: float | None, theirs: float | None, decimals: int) -> str:
-    if ours is None or theirs is None:
-        return NOTHING
-    # Of the numbers as shown, so that a reader who subtracts gets the same.
+def _cell(ours: float | None, theirs: float | None, decimals: int, mark: str = "") -> tuple[str, str, str]:
+    """Ours, the paper's and the difference of both as shown; `mark` says that ours is a lower bound."""
+    known = [NOTHING if value is None else f"{value:.{decimals}f}" for value in (ours, theirs)]
+    if ours is None:
+        return NOTHING, known[1], NOTHING
+    if theirs is None:
+        return mark + known[0], NOTHING, NOTHING
     difference = round(round(ours, decimals) - theirs, decimals)
-    return "0" if difference == 0 else f"{difference:+.{decimals}f}".replace("-", MINUS)
+    text = f"{difference:+.{decimals}f}".replace("-", MINUS) if difference else "0"
+    return mark + known[0], known[1], mark + text
+
+
+class Provenance(NamedTuple):
+    """Facts that hold for every number as (name, fact); those that differ as a table, a line for each run."""
+
+    shared: list[tuple[str, str]]
+    headings: list[str]
+    lines: list[list[str]]
+
+
+def made_with(curves: Sequence[Curve]) -> Provenance:
+    """A line for each run, or for each of its certifications where they differ."""
+    votes: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for curve in curves:
+        votes.setdefault(tuple(_facts(curve).items()), []).append(curve.protocol)
+    lines = [{**dict(facts), "votes": ", ".join(of)} for facts, of in votes.items()]
+    same = {name: fact for name, fact in lines[0].items() if all(line[name] == fact for line in lines)}
+    different = [name for name in lines[0] if name not in same]
+    return Provenance(
+        [(name, fact) for name, fact in same.items() if fact != NOTHING],
+        different,
+        [[line[name] for name in different] for line in lines],
+    )
+
+
+def _facts(curve: Curve) -> dict[str, str]:
+    run, recipe, stages = curve.row.certificates[0], curve.row.record.recipe, curve.row.record.environment
+    n = f"up to {run.max_n:,}" if run.max_n else "" if run.fixed_n is None else f"{run.fixed_n:,}"
+    if run.fixed_n is None and run.mean_n is not None:
+        n = f"{n + ', ' if n else ''}{run.mean_n:,.0f} on average"
+    done, wanted = len(run), curve.row.num_wanted
+    (trained_at, trained_on), (certified_at, certified_on) = (
+        _where(stages.get(stage, {})) for stage in ("train", "certify")
+    )
+    facts: dict[str, object] = {
+        "run": curve.row.run, "votes": None, "recipe": recipe and recipe.name, "data": recipe and recipe.data,
+        "model": recipe and recipe.model, SIGMA: curve.sigma, "members": recipe and recipe.members,
+        "training seed": recipe and recipe.seed, "trained at commit": trained_at, "trained on": trained_on,
+        "noise": run.noise, "n0": run.n0, "n": n, "alpha": None if run.alpha is None else f"{run.alpha:g}",
+        "bound": run.bound_kind, "precision": run.precision, "certification seed": run.seed,
+        "certified at commit": certified_at, "certified on": certified_on,
+        "inputs": f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}",
+        "seconds per input": None if run.seconds is None else f"{run.seconds.mean():.3g}",
+    }  # fmt: skip
+    return {name: NOTHING if fact in (None, "") else str(fact) for name, fact in facts.items()}
+
+
+def _where(stage: Mapping[str, Any]) -> tuple[str, str]:
+    """The commit, shortened but for the mark of a changed checkout, and the device."""
+    commit, _, changed = str(stage.get("commit") or "").partition(" ")
+    return " ".join(filter(None, [commit[:_SHORT_COMMIT], changed])), str(stage.get("device") or "")
