@@ -10,16 +10,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 from shieldwall.errors import UserError, unknown_name
+from shieldwall.results.certificates import Floats, Ints
 from shieldwall.smoothing.betting import sequence_lower
 
 _RECORDED = "one-sided, two-sided(SHARE), sequential(N,SHARE,SHARE)"
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def count_of_class(chosen: Ints, counts: Ints) -> Ints:
@@ -30,9 +27,18 @@ def count_of_class(chosen: Ints, counts: Ints) -> Ints:
 class Bound(ABC):
     """From counts to bounds that hold jointly with probability at least 1 - alpha."""
 
-    @abstractmethod
     def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
-        """p_lower (M,) and p_upper (M,) of the chosen classes (M,) from fresh counts (M, K)."""
+        """p_lower (M,) and p_upper (M,) of the chosen classes (M,) from fresh counts (M, K).
+
+        Where p_upper = 1 - p_lower, one event of probability at most alpha, p_A < p_lower, covers both
+        bounds, because the probabilities of all classes sum to 1.
+        """
+        p_lower = self.lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
+        return p_lower, 1.0 - p_lower
+
+    def lower(self, successes: Ints, trials: Ints, alpha: float) -> Floats:
+        """p_lower at alpha from the successes among the trials, any shapes that broadcast."""
+        return clopper_pearson_lower(successes, trials, alpha)
 
     @abstractmethod
     def __str__(self) -> str:
@@ -43,13 +49,8 @@ class Bound(ABC):
 class OneSided(Bound):
     """Clopper-Pearson at alpha for class A, and 1 - p_lower for the rest.
 
-    Rests on: the number of draws is fixed beforehand. One event of probability at most alpha,
-    p_A < p_lower, covers both bounds, because the probabilities of all classes sum to 1.
+    Rests on: the number of draws is fixed beforehand.
     """
-
-    def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
-        p_lower = clopper_pearson_lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
-        return p_lower, 1.0 - p_lower
 
     def __str__(self) -> str:
         return "one-sided"
@@ -75,12 +76,11 @@ class TwoSided(Bound):
             raise UserError(f"the share of alpha for the runner-up must lie in (0, 1); given: {self.share}")
 
     def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
-        trials = counts.sum(-1)
+        p_lower, the_rest = super().__call__(chosen, counts, (1 - self.share) * alpha)
         others = np.array(counts)
         np.put_along_axis(others, np.asarray(chosen)[..., None], -1, -1)
-        p_lower = clopper_pearson_lower(count_of_class(chosen, counts), trials, (1 - self.share) * alpha)
-        p_upper = clopper_pearson_upper(others.max(-1), trials, self.share * alpha)
-        return p_lower, np.minimum(1.0 - p_lower, p_upper)
+        p_upper = clopper_pearson_upper(others.max(-1), counts.sum(-1), self.share * alpha)
+        return p_lower, np.minimum(the_rest, p_upper)
 
     def __str__(self) -> str:
         return f"two-sided({self.share:g})"
@@ -113,12 +113,7 @@ class Sequential(Bound):
         if not (self.unanimous >= 0 and self.sequence > 0 and self.unanimous + self.sequence < 1):
             raise UserError(f"shares of alpha must be positive and sum to less than 1; given: {self}")
 
-    def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
-        p_lower = self.lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
-        return p_lower, 1.0 - p_lower
-
     def lower(self, successes: Ints, trials: Ints, alpha: float) -> Floats:
-        """p_lower from the successes among the trials, any shapes that broadcast."""
         if (trials > self.n).any():
             raise UserError(f"the bound {self} was planned for {self.n} samples; given: {trials.max()}")
         at_n = trials == self.n

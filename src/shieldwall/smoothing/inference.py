@@ -136,7 +136,7 @@ def own_precision(classifiers: Sequence[Classifier]) -> str:
     modules = [classifier for classifier in classifiers if isinstance(classifier, nn.Module)]
     dtypes = {weight.dtype for module in modules for weight in module.parameters()}
     if torch.float64 in dtypes:
-        warnings.warn("the model's weights are float64; it is certified in float32", stacklevel=3)
+        warnings.warn("the model's weights are float64; it is certified in float32", stacklevel=4)
     halves = [name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes]
     return halves[0] if halves else "float32"
 

@@ -19,19 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shieldwall.devices import is_out_of_memory
+from shieldwall.devices import check_memory, is_out_of_memory
 from shieldwall.ensembles.votes import Vote, VoteSet
 from shieldwall.errors import UserError, check_int
 from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Noise
+from shieldwall.results.certificates import Ints
 from shieldwall.smoothing.buffer import CountSnapshot, DrawBuffer, NoiseStream, PendingInput
-from shieldwall.smoothing.certificates import Counts, Ints
-from shieldwall.smoothing.inference import (
-    Classifier,
-    Labeler,
-    default_batch_size,
-    largest_fitting_batch,
-)
+from shieldwall.smoothing.certificates import Counts
+from shieldwall.smoothing.inference import Classifier, Labeler, default_batch_size, largest_fitting_batch
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.probe import check_is_function, difference, noisy_images, tolerance
 from shieldwall.smoothing.stopping import Stopping
@@ -49,23 +45,11 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        classifiers: Sequence[Classifier],
-        votes: Sequence[Vote] | None,
-        noise: Noise,
-        n0: int,
-        stopping: Stopping,
-        *,
-        seed: int,
-        shape: Sequence[int],
-        device: torch.device,
-        batch_size: int | None = None,
-        precision: str = "float32",
-        compile: bool = False,
-        prepare: bool = False,
-        example: Tensor | None = None,
-        truth: Tensor | None = None,
-    ) -> None:
+        self, classifiers: Sequence[Classifier], votes: Sequence[Vote] | None, noise: Noise, n0: int,
+        stopping: Stopping, *, seed: int, shape: Sequence[int], device: torch.device,
+        batch_size: int | None = None, precision: str = "float32", compile: bool = False,
+        prepare: bool = False, example: Tensor | None = None, truth: Tensor | None = None,
+    ) -> None:  # fmt: skip
         """With an example of the inputs the classifiers are tried at it first (`smoothing.probe`).
 
         `prepare` takes their fastest form (`smoothing.prepared`) if that agrees with them there. `truth` has
@@ -75,6 +59,7 @@ class Sampler:
             check_int("batch_size", batch_size)
             if batch_size < 1:
                 raise UserError(f"batch_size must be at least 1; given: {batch_size}")
+            check_memory(f"a batch of {batch_size:,} inputs", batch_size, *shape)
         self.noise, self.n0, self.stopping, self.seed = noise, n0, stopping, seed
         self.shape, self.device, self.truth = tuple(shape), device, truth
         self.looks = ([] if truth is None else [0]) + stopping.looks()
@@ -94,24 +79,15 @@ class Sampler:
 
     @classmethod
     def of_plan(
-        cls,
-        members: Sequence[Classifier],
-        votes: VoteSet | None,
-        plan: Plan,
-        *,
-        shape: Sequence[int],
-        device: torch.device,
-        batch_size: int | None = None,
-        compile: bool = False,
-        prepare: bool = False,
-        example: Tensor | None = None,
-        truth: Tensor | None = None,
-    ) -> "Sampler":
+        cls, members: Sequence[Classifier], votes: VoteSet | None, plan: Plan, *,
+        shape: Sequence[int], device: torch.device, batch_size: int | None = None, compile: bool = False,
+        prepare: bool = False, example: Tensor | None = None, truth: Tensor | None = None,
+    ) -> "Sampler":  # fmt: skip
+        c = plan.certification
         return cls(
-            members, None if votes is None else votes.counted, plan.noise, plan.certification.n0,
-            plan.stopping, seed=plan.seed, shape=shape, device=device, batch_size=batch_size,
-            precision=plan.certification.precision, compile=compile, prepare=prepare,
-            example=example, truth=truth,
+            members, None if votes is None else votes.counted, plan.noise, c.n0, plan.stopping,
+            seed=plan.seed, shape=shape, device=device, batch_size=batch_size, precision=c.precision,
+            compile=compile, prepare=prepare, example=example, truth=truth,
         )  # fmt: skip
 
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
