@@ -36,8 +36,7 @@ class NoiseStream:
     def __init__(
         self, noise: Noise, shape: Sequence[int], device: torch.device, seed: int, index: int
     ) -> None:
-        self._noise = noise
-        self._shape = tuple(shape)
+        self._noise, self._shape = noise, tuple(shape)
         self._generator = seeds.generator(device, seed, "draws", index)
         self._chunk = FIRST_CHUNK
         self._largest = LARGEST_CHUNK.get(device.type, LARGEST_CHUNK_ELSEWHERE)
@@ -89,10 +88,7 @@ class DrawBuffer:
     def __init__(
         self, labeler: Labeler, noise: Noise, n0: int, shape: Sequence[int], size: int, slots: int
     ) -> None:
-        self._labeler = labeler
-        self._noise = noise
-        self._n0 = n0
-        self._shape = tuple(shape)
+        self._labeler, self._noise, self._n0, self._shape = labeler, noise, n0, tuple(shape)
         self.slots = slots
         """Inputs that may be under way at a time."""
         self.allocate(size)

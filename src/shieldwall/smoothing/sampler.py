@@ -179,12 +179,10 @@ class _Scheduler:
     def __init__(
         self, sampler: Sampler, buffer: DrawBuffer, source: Iterator[tuple[int, Tensor]], first_place: int
     ) -> None:
-        self._sampler = sampler
+        self._sampler, self._looks = sampler, sampler.looks
         self._buffer = buffer
-        self._source = source
-        self._source_has_ended = False
+        self._source, self._source_has_ended = source, False
         self._first_place = first_place
-        self._looks = sampler.looks
         self._under_way: dict[int, PendingInput] = {}
         self._free = deque(range(buffer.slots))
         self._complete: dict[int, Counts] = {}
@@ -239,15 +237,12 @@ class _Scheduler:
         """Begin the next input, if there is one and room for it."""
         if self._source_has_ended or not self._free or self._taken - self._given >= MOST_WAITING:
             return None
-        source_item = next(self._source, None)
-        if source_item is None:
+        index, image = next(self._source, (0, None))
+        if image is None:
             self._source_has_ended = True
             return None
-        index, image = source_item
-        sampler = self._sampler
-        pending = PendingInput(
-            self._taken, index, sampler.send(image), self._free.popleft(), sampler.noise_stream(index)
-        )
+        sampler, slot = self._sampler, self._free.popleft()
+        pending = PendingInput(self._taken, index, sampler.send(image), slot, sampler.noise_stream(index))
         self._under_way[pending.order] = pending
         self._taken += 1
         return pending
@@ -263,9 +258,8 @@ class _Scheduler:
             pending.is_due = False
             pending.looks_done += 1
             if is_decided:
-                self._complete[pending.order] = Counts(
-                    pending.index, of_input[:, 0].copy(), of_input[:, 1].copy()
-                )
+                selection, estimation = of_input[:, 0].copy(), of_input[:, 1].copy()
+                self._complete[pending.order] = Counts(pending.index, selection, estimation)
                 self._buffer.clear(pending.slot)
                 self._free.append(pending.slot)
                 del self._under_way[pending.order]

@@ -9,7 +9,7 @@ ordinary training:
                   dgO = conv(v, w),  dw = conv_weight_gradient(v, gO)
     batch norm    gI = w r (gO - mean(gO) - x^ mean(gO x^)),  x^ = (x - mean(x)) r,  r = 1 / std(x):
                   two sweeps over the activations, derived in `_batch_norm_second`
-    ReLU, pool    gI = J^T gO with J constant around x, so dgO = J v and dx = 0, which autograd would add
+    ReLU, pool    gI = J^T gO with J constant around x, so dgO = J v, and x, detached, gets no dx = 0
 
 Results are autograd's up to rounding. A step that needs the gradient of an input gradient then costs six
 convolutions per layer; plain training costs three. A backward pass that is itself to be differentiated
@@ -158,20 +158,8 @@ class _ReLU(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return _Mask.apply(grad, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
-
-
-class _Mask(torch.autograd.Function):
-    """gI = gO where out > 0"""
-
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor, out: Tensor) -> Any:
-        ctx.save_for_backward(out)
-        return torch.ops.aten.threshold_backward(grad, out, 0)
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> Any:
-        return torch.ops.aten.threshold_backward(v, *ctx.saved_tensors, 0), None
+        (out,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(grad, out.detach(), 0)
 
 
 def _max_pool2d(
@@ -196,21 +184,9 @@ class _MaxPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Any) -> Any:
-        return _Scatter.apply(grad, *ctx.saved_tensors, ctx.options), None  # type: ignore[no-untyped-call]
-
-
-class _Scatter(torch.autograd.Function):
-    """gI = gO added up at these entries"""
-
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor, x: Tensor, indices: Tensor, options: Any) -> Any:
-        ctx.save_for_backward(indices)
-        return torch.ops.aten.max_pool2d_with_indices_backward(grad, x, *options, indices)
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> Any:
-        (indices,) = ctx.saved_tensors
-        return v.flatten(2).gather(2, indices.flatten(2)).view_as(indices), None, None, None
+        x, indices = ctx.saved_tensors
+        for_x = torch.ops.aten.max_pool2d_with_indices_backward(grad, x.detach(), *ctx.options, indices)
+        return for_x, None
 
 
 def _batch_norm(
