@@ -48,13 +48,8 @@ class MACER(MemberObjective):
         super().__post_init__()
         if not isinstance(self.noise, Gaussian):
             raise UserError(f"MACER's radius is that of Gaussian noise; given: {self.noise}")
-        if not 0 <= self.lam < math.inf:
-            raise UserError(f"lam must be a number that is not negative; given: {self.lam}")
-        for name, value in (("gamma", self.gamma), ("beta", self.beta)):
-            if not 0 < value < math.inf:
-                raise UserError(f"{name} must be a positive number; given: {value}")
-        if self.defer < 0:
-            raise UserError(f"defer (epochs) must not be negative; given: {self.defer}")
+        self._check_not_negative("lam", "defer")
+        self._check_positive("gamma", "beta")
 
     def at_epoch(self, epoch: int) -> Self:
         return replace(self, lam=self.lam if epoch >= self.defer else 0.0, defer=0)

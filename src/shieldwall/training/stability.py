@@ -40,8 +40,7 @@ class Stability(MemberObjective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.lam < math.inf:
-            raise UserError(f"lam must be a number that is not negative; given: {self.lam}")
+        self._check_not_negative("lam")
         if self.divergence not in DIVERGENCES:
             raise unknown_name("divergence", str(self.divergence), DIVERGENCES)
         if not 0 < self.order < math.inf or self.order == 1:
