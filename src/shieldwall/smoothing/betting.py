@@ -6,10 +6,9 @@ is the value of a stake of 1 after S successes and F failures when, at every sam
 bet on success at the odds 1 / p0, which are fair if p = p0. Proof of the bound below:
 
 1. If p <= p0, one sample multiplies the wealth of each u by u + (1 - u) p / p0 <= 1 on average, whatever
-   came before. So W is a nonnegative supermartingale that starts at 1, for each u and for the mixture.
+   came before. So W is a nonnegative supermartingale that starts at 1.
 2. By Ville's inequality, P(W >= 1 / alpha after any number of samples) <= alpha.
-3. W falls as p0 grows: a success multiplies by less, a failure by the same. So where
-   L = sup {p0: W(p0) >= 1 / alpha} exceeds p, W(p) >= 1 / alpha.
+3. W falls as p0 grows. So where L = sup {p0: W(p0) >= 1 / alpha} exceeds p, W(p) >= 1 / alpha.
 4. Hence P(L > p after any number of samples) <= alpha. So you may stop at any time, for any reason.
 
 With v = u (1 - p0), W is an incomplete beta function:
@@ -50,10 +49,9 @@ def log_wealth(successes: ArrayLike, failures: ArrayLike, p0: ArrayLike) -> Floa
 def sequence_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """L: for every p, P(L > p after any number of trials) <= alpha.
 
-    log W is convex in y = log p0 (a mixture of log-convex functions), and its slope is
-    p0 (F + 1 - 1 / W) / (1 - p0) - S. Newton's method therefore climbs to L from below without
-    passing it, from either side. It aims above log(1 / alpha) by more than the rounding error
-    of `log_wealth`, and no entry moves once it stands still: none depends on its neighbours.
+    log W is convex in y = log p0 (a mixture of log-convex functions), with slope
+    p0 (F + 1 - 1 / W) / (1 - p0) - S. So Newton's method climbs to L from below without passing it. It aims
+    above log(1 / alpha) by more than the rounding error of `log_wealth`. No entry depends on its neighbours.
     """
     from scipy.special import betaln
 

@@ -4,10 +4,9 @@
     noisy (B, *shape),  cells (B,)  ->  labels (V, B)  ->  counts[cell, vote, label] += 1
 
 The first n0 draws select the class and those after it bound its probability, so the two samples are
-disjoint. The sizes of the chunks depend on the input's shape and the kind of device alone: how the
-sequence is cut into batches for the members, what other inputs share a batch, and where a run was
-interrupted change no draw. A cell is an input under way and whether the draw chooses its class or bounds it.
-Rows that hold no draw have a cell of their own, which nobody reads.
+disjoint. The sizes of the chunks depend on the input's shape and the kind of device alone, so no batch, other
+input or interruption changes a draw. A cell is an input under way and whether the draw chooses its class or
+bounds it; rows that hold no draw have a cell of their own.
 """
 
 import math

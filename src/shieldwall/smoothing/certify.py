@@ -1,4 +1,4 @@
-"""Certification and prediction: CERTIFY and PREDICT of Cohen et al. (2019), for any classifier or many votes.
+"""CERTIFY and PREDICT of Cohen et al. (2019), for any classifier or many votes.
 
 n0 noise samples select the class, n fresh samples bound its probability from below, and the bound gives a
 radius. With probability at least 1 - alpha over the samples, the smoothed classifier returns the label at
@@ -194,7 +194,10 @@ def _checked(
 ) -> _Asked:  # fmt: skip
     """The inputs as a checked float32 tensor, the noise, the classifiers and their precision."""
     made = as_noise(noise)
-    images = _float32(x, value_range)
+    images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
+    is_pixels = getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT
+    if is_pixels or (images is not x and images.dtype == torch.float64):
+        images = images.float()
     _check_inputs(images, made, value_range)
     classifiers = [as_classifier(model, images[:1], device) for model in models]
     parts = [part for given in classifiers if isinstance(given, nn.Module) for part in given.modules()]
@@ -211,16 +214,7 @@ def _in_words(noise: Noise) -> str:
     return f"{noise}" if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
 
 
-def _float32(x: Any, value_range: tuple[float, float] | None) -> Any:
-    """Arrays and whole-number pixels of the given range as tensors of float32; other tensors as they are."""
-    images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
-    is_float64 = images is not x and images.dtype == torch.float64
-    is_pixels = getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT
-    return images.float() if is_float64 or is_pixels else images
-
-
 def _check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
-    """Check that x is a batch of finite float inputs in the value range that suits the noise."""
     if not isinstance(x, Tensor):
         raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
     if x.layout != torch.strided:
@@ -239,9 +233,7 @@ def _check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | No
     try:
         low, high = (-math.inf, math.inf) if value_range is None else map(float, value_range)
     except (TypeError, ValueError):
-        raise UserError(
-            f"value_range must be two numbers, such as (0, 1), or None; given: {value_range!r}"
-        ) from None
+        raise UserError(f"value_range must be two numbers, or None; given: {value_range!r}") from None
     if x.min() < low or x.max() > high:
         raise UserError(
             f"inputs must lie in [{low:g}, {high:g}]; given: "

@@ -61,11 +61,9 @@ class TwoSided(Bound):
     """Class A at (1 - s) alpha, and the other class seen most often at s alpha; both by Clopper-Pearson.
 
     Gives lem:rand-smooth-vanilla-certify both of its probabilities. Rests on: the number of draws is
-    fixed beforehand. Which class is the runner-up is not known, but it is one class, fixed before the
-    draws: its own upper bound fails with probability at most s alpha, and the class seen most often has
-    no smaller one. So no union bound over the classes is needed. 1 - p_lower covers the runner-up, too, so
-    that each input has the better of both. Of s = 0.05, its price is small where the runner-up is of no use,
-    and its gain near the largest where it is (docs/choosing.md).
+    fixed beforehand. The runner-up is not known, but it is one class, fixed before the draws: its own upper
+    bound fails with probability at most s alpha, and the class seen most often has no smaller one. So no
+    union bound over the classes is needed. 1 - p_lower covers the runner-up, too. s = 0.05 costs little where the runner-up is of no use, and gains nearly the most where it is (docs/choosing.md).
     """
 
     share: float = 0.05
@@ -97,10 +95,8 @@ class Sequential(Bound):
     Rests on: n is fixed beforehand. t may depend on the draws in any way, on other votes over the same draws
     too, for each line is right at every t at once but with its share of alpha. The first: let t* be the first
     t with (u alpha)^(1 / t) > p. A wrong bound at any t takes t* draws of class A in a row from the start,
-    which happen with probability p^t* < u alpha. An input that is always right takes ln(u) / ln(alpha) more
-    draws than any test must make. The last look needs no help from the others: among bounds of its share that
-    rise with the successes Clopper-Pearson's is the largest. The shares are those with the fewest draws of
-    some that were tried on MNIST's ensembles.
+    which happen with probability p^t* < u alpha. The last look needs no help from the others: its bound
+    is the largest of its share. The shares need the fewest draws of some that were tried on MNIST.
     """
 
     n: int

@@ -5,13 +5,11 @@
     H stays y0 within r = sigma/2 (Phi^-1(A) - Phi^-1(B))    (thm:rob-radii-after)
 
 The radius. `noise.radius(a, b)` is proved event by event: within it, what has probability at least a at
-the input stays likelier than what has at most b, be they answers of one classifier or of two. Take the
-event behind A for the one, and every g_i,y with y != y0 for the other: at no point nearer than
-noise.radius(A, B) does a member put another class above the best one's y0. So EAS is certified for every
-noise here, in its own norm; the formula above is the Gaussian's.
+the input stays likelier than what has at most b, be they answers of one classifier or of two. So EAS is
+certified for every noise here, in its own norm; the formula above is the Gaussian's.
 
 The paper prints r = (max_i r_i + min_i r_i) / 2, r_i = sigma Phi^-1 of member i's top probability, negative
-if its top class is not y0. For two classes that is the same r. For more it is no larger as long as A >= 1/2.
+if its top class is not y0. For two classes that is the same r, for more no larger as long as A >= 1/2.
 Below that it does not hold: members (0.40, 0.39, 0.21) and (0.33, 0.35, 0.32) would be safe within 0.066
 sigma, but the first can lose its class at 0.013 sigma.
 
@@ -20,16 +18,14 @@ The bounds. y0 is chosen by the n0 draws, so it is fixed as far as the n draws a
     one-sided    L_i bounds g_i,y0 from below at alpha / N;  p_lower = max_i L_i,  p_upper = max_i (1 - L_i)
 
 All L_i hold at once with probability at least 1 - alpha, whatever draws the members share. Then p_lower
-<= A, whichever member attains it, and g_i,y <= 1 - g_i,y0 <= 1 - L_i, so B <= p_upper. A member that
-hardly ever returns y0 has a 1 - L_i near 1, and then nothing is certified.
+<= A, whichever member attains it, and g_i,y <= 1 - g_i,y0 <= 1 - L_i, so B <= p_upper.
 
     two-sided    L_i at (1 - s) alpha / N;  U_i,y bounds g_i,y from above at s alpha;
                  p_lower = max_i L_i,  p_upper = max_i min(1 - L_i, max over y != y0 of U_i,y)
 
 The U_i,y need no union bound: B is g_j,z for one pair (j, z) that is fixed before the n draws are made, and
 p_upper >= min(1 - L_j, U_j,z) >= B if the L_i and this single U_j,z hold, which fails with probability at
-most (1 - s) alpha + s alpha. This certifies more where a member's answers other than y0 are spread over
-several classes.
+most (1 - s) alpha + s alpha.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,7 @@
 """From noisy inputs to labels: members in a precision, compiled or not, and votes over their confidences.
 
-Each precision is a different classifier. A certificate file names its precision, and certificates of
-different precisions need different folders. Noise is always drawn in float32 and added to the input in
-float32; only then is the noisy input rounded to the members' precision. Confidences and votes are computed in
-float32 or better.
+Each precision is a different classifier. Noise is always drawn and added in float32; only then is the noisy
+input rounded to the members' precision. Confidences and votes are computed in float32 or better.
 """
 
 import copy
@@ -183,10 +181,9 @@ def _arithmetic(precision: str) -> Iterator[None]:
 
 
 def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -> int:
-    """A batch size near the fastest: small for the caches of a CPU, large for an accelerator.
+    """A batch size near the fastest: small for a CPU's caches, large for an accelerator.
 
-    On a CPU batches larger than `draws`, the samples per input, gain nothing. Powers of two suit matrix
-    products in half precision there: 256 for 28x28, 64 for 3x32x32.
+    On a CPU at most `draws`, the samples per input, and a power of two: 256 for 28x28, 64 for 3x32x32.
     """
     pixels = math.prod(shape)
     if device.type == "cpu":

@@ -4,12 +4,7 @@
 
 In d dimensions ||v||_p <= d^max(0, 1/p - 1/q) ||v||_q, by Hoelder's inequality where p < q and because
 norms fall with their order where p >= q; a vector of equal entries, or one along an axis, attains it. So
-the q-ball of radius r_q lies in the p-ball of radius r_p, and no larger one does:
-
-    from   to l1    to l2           to linf
-    l1     r        r / sqrt(d)     r / d
-    l2     r        r               r / sqrt(d)
-    linf   r        r               r
+the q-ball of radius r_q lies in the p-ball of radius r_p, and no larger one does.
 """
 
 from dataclasses import dataclass

@@ -2,13 +2,12 @@
 
     inputs in line -> draws of several fill one batch -> members -> votes -> counts[input, vote, class]
 
-Every batch has the same shape, so that a draw is classified by the same kernels whatever shares its
-batch. With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever
-the work began: some kernels round by row. An input stops after T draws, or at a look at which its
-stopping rule says so; looks are fixed numbers of draws, so no decision depends on the batches (the rows
-then do, on what other inputs needed). Where true classes are given, an input for which every vote chose
-another one is complete after n0 draws. On an accelerator the counts of one batch are read while the next
-one runs: the device never waits for the host.
+Every batch has the same shape, so that a draw is classified by the same kernels whatever shares its batch.
+With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever the work
+began: some kernels round by row. An input stops after T draws, or at a look at which its stopping rule says
+so; looks are fixed numbers of draws, so no decision depends on the batches. Where true classes are given, an
+input for which every vote chose another one is complete after n0 draws. On an accelerator the counts of one
+batch are read while the next one runs: the device never waits for the host.
 """
 
 import math
@@ -72,8 +71,11 @@ class Sampler:
         if example is not None:
             noisy = noisy_images(noise, example, seed, device)
             check_is_function(self.labeler, noisy, self.batch_size)
-        if prepare:
-            self._check_prepared(noisy)
+        if prepare:  # the fastest form must be the same function
+            apart = None if noisy is None else difference(self.labeler, self.labeler.modules, noisy)
+            self.is_prepared = apart is not None and apart <= tolerance(self.labeler.dtype)
+            if not self.is_prepared:
+                self.labeler.use(self.labeler.plain)
         if compile:
             self._warm_up(noisy)
 
@@ -93,9 +95,8 @@ class Sampler:
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
         """The counts of one (index, image) after the other, in the order given.
 
-        Inputs are taken when there is room for them: a source that ends early ends the work after the
-        inputs taken so far. `first_place` is the first one's place in a longer list of which these inputs
-        are a part.
+        A source that ends early ends the work after the inputs taken so far. `first_place` is the first one's
+        place in a longer list of which these are a part.
         """
         shortest = self.n0 + self.looks[0]
         batches_ahead = 3 if self.device.type == "cuda" else 2
@@ -145,13 +146,6 @@ class Sampler:
 
         with model_errors(self.shape):
             return largest_fitting_batch(size, classify_rows)
-
-    def _check_prepared(self, noisy: Tensor | None) -> None:
-        """Go back to the classifiers as they are where the prepared ones do something else, or fail."""
-        apart = None if noisy is None else difference(self.labeler, self.labeler.modules, noisy)
-        if apart is None or apart > tolerance(self.labeler.dtype):
-            self.labeler.use(self.labeler.plain)
-            self.is_prepared = False
 
     def _warm_up(self, noisy: Tensor | None) -> None:
         """Compile before there is anything to lose, or say why that cannot be done."""
@@ -216,7 +210,8 @@ class _Scheduler:
         """Fill the batch; return the inputs to be looked at after it."""
         due = []
         while room := self._buffer.size - self._buffer.rows:
-            pending = self._earliest() or self._take()
+            waiting = (pending for pending in self._under_way.values() if not pending.is_due)
+            pending = next(waiting, None) or self._take()  # the earliest that has draws to make
             if pending is not None:
                 wanted = self._sampler.n0 + self._looks[pending.looks_done]
                 self._buffer.add(pending, min(wanted - pending.drawn, room))
@@ -228,10 +223,6 @@ class _Scheduler:
             else:
                 break
         return due
-
-    def _earliest(self) -> PendingInput | None:
-        """The earliest input that has draws to make."""
-        return next((pending for pending in self._under_way.values() if not pending.is_due), None)
 
     def _take(self) -> PendingInput | None:
         """Begin the next input, if there is one and room for it."""

@@ -5,11 +5,10 @@ After t <= n draws, S of them for class A:
     certified at r    the `Sequential` bound of S among t gives a radius of at least r
     given up at r     P(H <= S) < futility sqrt(t / n),  H ~ Hypergeometric(n, S_r, t)
 
-where S_r is the number of successes that certifies r at the last look, n. A rule cannot make a certificate
-wrong: its `bound` holds at every t at once. It can lose one by giving up, and how often is known. If the
-n draws would hold S_r successes or more, then which of the draws they are is chance, and the first t hold
-S or fewer with probability P(H <= S) at most, whatever p is. So that is the share, at one look, of what the
-last look would certify and what is given up nonetheless; 0 where the draws that are left are too few.
+where S_r is the number of successes that certifies r at the last look, n. No rule can make a certificate
+wrong: its `bound` holds at every t at once. It can lose one by giving up. If the n draws would hold S_r
+successes or more, the first t hold S or fewer with probability P(H <= S) at most, whatever p is: that is
+the share, at one look, of what the last look would certify and is given up nonetheless.
 """
 
 import math
@@ -66,9 +65,8 @@ class FixedSampleSize(Stopping):
 class StopAtRadii(Stopping):
     """Stops when each of the radii is certified or given up. 0, clean accuracy, is always among them.
 
-    What is decided depends on t and S only, and each decision is a threshold on S: the thresholds are
-    found once for every look, with the very functions that make certificates. Radii share one lower
-    bound, so however many there are, alpha is spent once.
+    What is decided depends on t and S only: a threshold on S for every look, found once with the very
+    functions that make certificates. Radii share one lower bound, so alpha is spent once.
     """
 
     radii: Sequence[float]

@@ -22,9 +22,8 @@ The defaults have the paper's effect on certified accuracy; the loss as printed 
 docs/equations.md has the numbers. Where nothing is valid a term is 0.
 
 The gradient of a norm is d||g|| = <g / ||g||, dg>, its unit vector held constant, and the directions of
-all pairs of a member add up. So each member needs one derivative of its input gradient along one
-direction, and the cost grows with N, not with the number of pairs. By turns (adxsec:alternative-design) one
-member needs it; the others' input gradients are constants, of ordinary backward passes.
+all pairs of a member add up. So each member needs one derivative of its input gradient along one direction:
+the cost grows with N, not with the number of pairs. By turns (adxsec:alternative-design) one member needs it.
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,7 @@
     CE_i = CE(f_i(x + eps), y),     g_i = grad_x CE_i
 
 The papers leave out the constant 2 / (N (N - 1)): it moves no gradient, and makes the alignment 1 when
-all gradients agree, 0 when they are orthogonal, however many members there are. One member has no
-alignment.
+all gradients agree, 0 when they are orthogonal. One member has no alignment.
 
 g (N, m * B, C * H * W); cosines (N (N - 1) / 2, m * B).
 """

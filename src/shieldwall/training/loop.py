@@ -24,19 +24,14 @@ from shieldwall.training.step import Arithmetic, Step, make_optimizer
 
 Record = dict[str, Any]
 """One epoch of the log: epoch, lr, loss, the objective's terms, the weakest member's accuracy, seconds."""
-
 Sums = dict[str, Tensor]
 """Sums over the images of an epoch so far, over this process's rows: "" is the loss, then the terms."""
-
 ACCURACIES = " accuracies"
 """The name of the members' own accuracies among the sums."""
-
 ASK_EVERY = 50
 """Updates after which several processes agree whether to write a checkpoint."""
-
 WEAKEST = "weakest"
 """The name of the least accuracy of a member in the log."""
-
 LEARNED, DEAD = 0.25, 0.05
 """Above chance by so much a member has learned something; by less than the other, nothing is left of it."""
 
@@ -86,10 +81,8 @@ def train(
         make_optimizer(group, schedule.lr, schedule.momentum, schedule.weight_decay, where)
         for group in groups
     ]
-    fingerprint = (
-        f"{objective}, {schedule}, seed={seed}, members={len(members)}, independent={independent}, "
-        f"images={len(data)}"
-    )
+    fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}"
+    fingerprint += f", independent={independent}, images={len(data)}"
     path = Path(checkpoint) if checkpoint is not None else None
     if path is not None:
         fingerprint += f", data={data.digest()}"
@@ -131,10 +124,9 @@ def train(
                 loss = steps[k](x, y, schedule.lr_at(epoch * updates + update, updates), update)
                 sums[k] = _added(sums[k], loss, world.share(len(x)).num_rows)
                 if _is_due(world, update, math.inf if path is None else saved + 60 * checkpoint_minutes):
-                    at = Position(
-                        k, update + 1, bytes(noises[k].get_state().tolist()).hex(), _totals(sums, world),
-                        time.perf_counter() - started,
-                    )  # fmt: skip
+                    noise = bytes(noises[k].get_state().tolist()).hex()
+                    totals = [{name: world.sum(v.clone()).tolist() for name, v in s.items()} for s in sums]
+                    at = Position(k, update + 1, noise, totals, time.perf_counter() - started)
                     if world.is_main and path is not None:
                         checkpoints.save(path, members, optimizers, records, fingerprint, at)
                     saved = time.monotonic()
@@ -196,11 +188,6 @@ def _added(sums: Sums, loss: Loss, rows: int) -> Sums:
     return {name: sums.get(name, 0) + value.double() * rows for name, value in values.items()}
 
 
-def _totals(sums: Sequence[Sums], world: ProcessGroup) -> list[dict[str, list[float]]]:
-    """The sums over all processes, as plain numbers."""
-    return [{name: world.sum(value.clone()).tolist() for name, value in each.items()} for each in sums]
-
-
 def _means(sums: Sequence[Sums], images: int, world: ProcessGroup) -> Record:
     """One record from the sums of all groups of members: losses add up, terms are averaged."""
     names = [name for name in sums[0] if name not in ("", ACCURACIES)]
@@ -246,9 +233,8 @@ def check_modules(members: Sequence[object]) -> None:
             raise UserError(f"training takes torch modules; member {k} is: {describe(member)}")
         first = next(j for j, other in enumerate(members, start=1) if other is member)
         if first < k:
-            raise UserError(
-                f"members {first} and {k} are the same module; make one for each, or copy.deepcopy it"
-            )
+            advice = "make one for each, or copy.deepcopy it"
+            raise UserError(f"members {first} and {k} are the same module; {advice}")
 
 
 def _check_kinds(data: object, objective: object, schedule: object) -> None:

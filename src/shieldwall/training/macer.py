@@ -5,10 +5,9 @@
     gap = Phi^-1(q_y) - Phi^-1(max_{c != y} q_c),       the certified radius is sigma/2 gap
     R   = sigma/2 (gamma - gap) where 0 < gap < gamma, else 0
 
-R is the hinge sigma/2 max(0, gamma - gap) on the images that the smoothed member gets right (gap > 0):
-only these have a radius to widen. Its sum is divided by the size B of the whole batch, as in the
-original, not by the number of such images. beta sharpens softmax towards the argmax that certification
-counts. lam is 0 in the first `defer` epochs.
+Only images that the smoothed member gets right (gap > 0) have a radius to widen. The sum of R is divided by
+the size B of the whole batch, as in the original, not by their number. beta sharpens softmax towards the
+argmax that certification counts. lam is 0 in the first `defer` epochs.
 
 logits (k, B, K); p, q (B, K); gap (B,).
 """
