@@ -73,16 +73,6 @@ def default_vote_names(num_members: int) -> list[str]:
     return [vote.name for vote in default_votes(num_members)]
 
 
-def vote_by_name(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
-    """The vote called `we`, by these weights if given, `mme` or `member-1` to `member-N`."""
-    if name == WE and weights is not None:
-        return Vote(name, WeightedBy(checked_weights(weights, num_members)))
-    by_name = {vote.name: vote for vote in default_votes(num_members)}
-    if name not in by_name:
-        raise unknown_name("vote", name, by_name)
-    return by_name[name]
-
-
 @dataclass(frozen=True)
 class VoteSet:
     """The votes that are counted, and the votes that are certified from these counts."""

@@ -63,7 +63,8 @@ class TwoSided(Bound):
     Gives lem:rand-smooth-vanilla-certify both of its probabilities. Rests on: the number of draws is
     fixed beforehand. The runner-up is not known, but it is one class, fixed before the draws: its own upper
     bound fails with probability at most s alpha, and the class seen most often has no smaller one. So no
-    union bound over the classes is needed. 1 - p_lower covers the runner-up, too. s = 0.05 costs little where the runner-up is of no use, and gains nearly the most where it is (docs/choosing.md).
+    union bound over the classes is needed. 1 - p_lower covers the runner-up, too. s = 0.05 costs little
+    where the runner-up is of no use, and gains nearly the most where it is (docs/choosing.md).
     """
 
     share: float = 0.05
