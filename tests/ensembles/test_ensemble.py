@@ -6,7 +6,7 @@ from torch import nn
 
 import shieldwall as sw
 from shieldwall.ensembles.ensemble import confidences
-from shieldwall.ensembles.votes import vote_by_name
+from shieldwall.ensembles.votes import vote_set
 
 
 def members(count: int, classes: int = 4) -> list[nn.Module]:
@@ -21,7 +21,7 @@ def test_argmax_of_the_output_is_the_vote(count: int, kind: type[sw.WeightedEnse
     x = torch.randn(50, 6)
     output = kind(parts)(x)
     assert output.shape == (50, 4)
-    assert output.argmax(-1).equal(vote_by_name(vote, count)(confidences(parts, x)))
+    assert output.argmax(-1).equal(vote_set([vote], count).counted[0](confidences(parts, x)))
     assert torch.allclose(output.sum(-1), torch.ones(50))
 
 

@@ -11,7 +11,6 @@ from shieldwall.ensembles.votes import (
     default_votes,
     max_margin,
     single,
-    vote_by_name,
     vote_set,
     weighted,
 )
@@ -59,7 +58,7 @@ def test_weighted_is_the_paper_s_definition(table: list[list[float]], data: st.D
     weights = data.draw(st.lists(st.integers(1, 8).map(float), min_size=len(table), max_size=len(table)))
     scores = weighted(torch.tensor(table)[:, None], torch.tensor(weights))
     assert int(scores.argmax(-1)) == literal_weighted(table, weights)
-    equal = vote_by_name("we", len(table))(torch.tensor(table)[:, None])
+    equal = vote_set(["we"], len(table)).counted[0](torch.tensor(table)[:, None])
     assert int(equal) == literal_weighted(table, [1.0] * len(table))
 
 
@@ -86,38 +85,38 @@ def test_weighted_scores_are_confidences() -> None:
 
 def test_ties_go_to_the_lowest_class() -> None:
     table = torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]])
-    assert int(vote_by_name("we", 2)(table)) == 0
+    assert int(vote_set(["we"], 2).counted[0](table)) == 0
     within_one_member = torch.tensor([[[0.5, 0.5]]])
-    assert int(vote_by_name("mme", 1)(within_one_member)) == 0
+    assert int(vote_set(["mme"], 1).counted[0](within_one_member)) == 0
 
 
 def test_equal_margins_go_to_the_lowest_member() -> None:
     table = torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]])
-    assert int(vote_by_name("mme", 2)(table)) == 1
+    assert int(vote_set(["mme"], 2).counted[0](table)) == 1
 
 
 def test_single_votes_are_the_members_own() -> None:
     table = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]]])
-    assert int(vote_by_name("member-1", 2)(table)) == 0
-    assert int(vote_by_name("member-2", 2)(table)) == 1
+    assert int(vote_set(["member-1"], 2).counted[0](table)) == 0
+    assert int(vote_set(["member-2"], 2).counted[0](table)) == 1
     assert single(table, 1).equal(table[1])
 
 
 @pytest.mark.parametrize("name", ["member-0", "member-3", "member-01", "WE", "vote", "mme-1-2", "agree-1-2"])
 def test_unknown_votes_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="unknown vote"):
-        vote_by_name(name, 2)
+        vote_set([name], 2)
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [1.0, float("nan")]])
 def test_weights_that_cannot_weigh_are_refused(weights: list[float]) -> None:
     with pytest.raises(UserError, match="weights"):
-        vote_by_name("we", 2, weights)
+        vote_set(["we-own"], 2, {"own": weights})
 
 
 def test_weights_are_moved_to_the_confidences_once() -> None:
     """Each move from the host would make a GPU wait for it."""
-    vote = vote_by_name("we", 2, [0.3, 0.7])
+    vote = vote_set(["we-own"], 2, {"own": [0.3, 0.7]}).counted[0]
     confidences = torch.rand(2, 5, 3, dtype=torch.float64)
     first = vote.scores(confidences)
     moved = vars(vote.scores)["_weights"]

@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from shieldwall import recipes
 from shieldwall.data.splits import TensorSplit
-from shieldwall.ensembles.votes import vote_by_name
+from shieldwall.ensembles.votes import vote_set
 from shieldwall.models.registry import build_members
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.runs.folder import RunFolder
@@ -54,7 +54,7 @@ def linear_service(*, batch_size: int = 256, data: str = "digits", alpha: float 
         sigma=SIGMA,
         noise=Gaussian(SIGMA),
         members=[IsBright()],
-        votes={"member-1": [vote_by_name("member-1", 1)]},
+        votes={"member-1": [vote_set(["member-1"], 1).counted[0]]},
         n0=50,
         alpha=alpha,
         batch_size=batch_size,

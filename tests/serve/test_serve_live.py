@@ -11,7 +11,7 @@ from scipy.stats import beta, norm
 from serve_tools import DISTANCE, GREY, SHAPE, SIGMA, IsBright, linear_service
 
 import shieldwall as sw
-from shieldwall.ensembles.votes import vote_by_name
+from shieldwall.ensembles.votes import vote_set
 from shieldwall.serve.live import (
     LiveCertificate,
     Start,
@@ -115,7 +115,7 @@ def test_the_noisy_copies_shown_have_the_votes_beside_them(monkeypatch: pytest.M
 def after_smoothing(*thresholds: float) -> Start:
     """Ensemble-after-smoothing of members that differ in what they call bright."""
     members = [IsBright(threshold) for threshold in thresholds]
-    votes = [vote_by_name(f"member-{k + 1}", len(members)) for k in range(len(members))]
+    votes = [vote_set([f"member-{k + 1}"], len(members)).counted[0] for k in range(len(members))]
     return start(replace(linear_service().runs[0], members=members, votes={"eas": votes}), vote="eas")
 
 

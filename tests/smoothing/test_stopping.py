@@ -214,7 +214,6 @@ def test_radii_out_of_reach_are_given_up_at_once() -> None:
 @pytest.mark.parametrize(
     ("radii", "said"),
     [
-        ([], "given: none"),
         ([0.5, -0.25], "given: -0.25"),
         ([float("nan")], "given: nan"),
         ([float("inf")], "given: inf"),

@@ -166,14 +166,14 @@ def test_loss_makes_no_tensor_of_python_numbers(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"name": "smoothadv", "epsilon": 0}, "epsilon .* positive number; given: 0"),
+        ({"name": "smoothadv", "epsilon": 0}, "epsilon must be a positive number; given: 0"),
         ({"name": "smoothadv", "epsilon": float("nan")}, "epsilon"),
         ({"name": "smoothadv", "steps": 0}, "steps .* at least 1; given: 0"),
-        ({"name": "smoothadv", "warmup": -1}, "warmup .* not be negative; given: -1"),
+        ({"name": "smoothadv", "warmup": -1}, "warmup .* not negative; given: -1"),
         ({"name": "macer", "lam": -1}, "lam .* not negative; given: -1"),
         ({"name": "macer", "gamma": 0}, "gamma must be a positive number; given: 0"),
         ({"name": "macer", "beta": float("inf")}, "beta must be a positive number; given: inf"),
-        ({"name": "macer", "defer": -2}, "defer .* not be negative; given: -2"),
+        ({"name": "macer", "defer": -2}, "defer .* not negative; given: -2"),
         ({"name": "stability", "lam": -1}, "lam"),
         ({"name": "stability", "divergence": "reni"}, "did you mean 'renyi'"),
         ({"name": "stability", "order": 1}, "other than 1, where it is divergence: kl; given: 1"),

@@ -37,8 +37,10 @@ class HasMarkdown(Protocol):
     def to_markdown(self) -> str: ...
 
 
-def confidences(members: Iterable[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
-    """Softmax of every member's logits at the same inputs, in float32 or better.  -> (N, B, K)"""
+def confidences(
+    members: Iterable[Callable[[Tensor], Tensor]], x: Tensor, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Softmax of every member's logits at the same inputs, in this type or better.  -> (N, B, K)"""
     outputs = [scores for member in members for scores in member_scores(member, x)]
     for k, logits in enumerate(outputs):
         if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x):
@@ -52,7 +54,7 @@ def confidences(members: Iterable[Callable[[Tensor], Tensor]], x: Tensor) -> Ten
     if outputs[0].shape[1] < 2:
         raise UserError("members return a single class; at least two are needed to vote")
     logits = torch.stack(outputs)
-    return logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(-1)
+    return logits.to(torch.promote_types(logits.dtype, dtype)).softmax(-1)
 
 
 class Ensemble(nn.Module, ABC):

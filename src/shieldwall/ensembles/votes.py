@@ -5,9 +5,9 @@ its label is the first largest score. Ties go to the lowest class, and equal mar
 member, so that a vote is a function in the strict sense and a certificate of it is well defined.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -63,26 +63,14 @@ class Vote:
         return self.scores(confidences).argmax(-1)
 
 
-def vote_by_name(name: str, num_members: int, weights: Sequence[float] | None = None) -> Vote:
-    """The vote called `we`, `mme` or `member-1` to `member-N`."""
-    if name == WE:
-        return Vote(name, weighted if weights is None else WeightedBy(checked_weights(weights, num_members)))
-    if name == MME:
-        return Vote(name, max_margin)
-    if match := re.fullmatch(r"member-([1-9][0-9]*)", name):
-        member = int(match[1]) - 1
-        if member < num_members:
-            return Vote(name, lambda confidences: single(confidences, member))
-    raise unknown_name("vote", name, default_vote_names(num_members))
+def default_votes(num_members: int) -> list[Vote]:
+    """Every single member, then WE and MME: the rows of a certification table."""
+    members = [Vote(member_vote(k + 1), partial(single, member=k)) for k in range(num_members)]
+    return [*members, Vote(WE, weighted), Vote(MME, max_margin)]
 
 
 def default_vote_names(num_members: int) -> list[str]:
-    """Every single member, then WE and MME: the rows of a certification table."""
-    return [*(member_vote(k + 1) for k in range(num_members)), WE, MME]
-
-
-def default_votes(num_members: int, weights: Sequence[float] | None = None) -> list[Vote]:
-    return [vote_by_name(name, num_members, weights) for name in default_vote_names(num_members)]
+    return [vote.name for vote in default_votes(num_members)]
 
 
 @dataclass(frozen=True)
@@ -97,23 +85,21 @@ class VoteSet:
     @property
     def member_rows(self) -> list[int]:
         """The rows of the members' own votes, by member."""
-        rows = {member_number(vote.name): row for row, vote in enumerate(self.counted)}
-        return [row for number, row in sorted((n, row) for n, row in rows.items() if n is not None)]
+        numbers = [member_number(vote.name) for vote in self.counted]
+        return [row for _, row in sorted((n, row) for row, n in enumerate(numbers) if n is not None)]
 
 
 def vote_set(
-    votes: Iterable[Vote | str] | None,
-    num_members: int,
-    tuned: Mapping[str, Sequence[float]] | None = None,
+    votes: Iterable[Vote | str] | None, num_members: int, tuned: Mapping[str, Sequence[float]] | None = None
 ) -> VoteSet:
     """Votes given as objects or by name: each member's, `we`, `mme`, `eas`, or `we-METHOD` of tuned weights.
 
     By default all of them; one member alone has no `eas`. Names must differ.
     """
-    by_name = {vote.name: vote for vote in default_votes(num_members)} | {
-        f"{WE}-{method}": Vote(f"{WE}-{method}", vote_by_name(WE, num_members, weights).scores)
-        for method, weights in (tuned or {}).items()
-    }
+    by_name = {vote.name: vote for vote in default_votes(num_members)}
+    for method, weights in (tuned or {}).items():
+        scores = WeightedBy(checked_weights(weights, num_members))
+        by_name[f"{WE}-{method}"] = Vote(f"{WE}-{method}", scores)
     known = [*by_name, *([EAS] if num_members > 1 else [])]
     chosen = known if votes is None else list(votes) if isinstance(votes, Iterable) else [votes]
     counted: dict[str, Vote] = {}
@@ -130,8 +116,8 @@ def vote_set(
     if not reported:
         raise UserError(f"at least one vote is needed; choose from {', '.join(known)}")
     if EAS in reported:
-        for member in default_votes(num_members)[:num_members]:
-            counted.setdefault(member.name, member)
+        for vote in default_votes(num_members)[:num_members]:
+            counted.setdefault(vote.name, vote)
     return VoteSet(tuple(counted.values()), tuple(reported))
 
 

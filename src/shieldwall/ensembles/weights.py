@@ -104,20 +104,17 @@ def grid_search_weights(
         )
     exact = confidences.double()
     points = compositions(units, num_members)
-    best: tuple[float, int, tuple[int, ...]] | None = None
+    best: tuple[float, float, tuple[int, ...]] = math.inf, math.inf, ()
     while chunk := list(islice(points, max(1, CHUNK_ELEMENTS // exact[0].numel()))):
         # Whole multiples in float64 are exact sums: ties between classes stay ties.
         multiples = torch.tensor(chunk).to(exact)
         scores = score(torch.tensordot(multiples, exact, dims=1) / units, labels)
         if scores.shape != (len(chunk),) or scores.isnan().any():
-            raise UserError(
-                f"a score must give {len(chunk)} numbers for {len(chunk)} grid points; given: {scores}"
-            )
+            many = len(chunk)
+            raise UserError(f"a score must give {many} numbers for {many} grid points; given: {scores}")
         for value, point in zip(scores.tolist(), chunk, strict=True):
             unevenness = sum((num_members * part - units) ** 2 for part in point)
-            rank = (-value, unevenness, point)
-            best = rank if best is None else min(best, rank)
-    assert best is not None
+            best = min(best, (-value, unevenness, point))
     return torch.tensor(best[2]).to(exact) / units
 
 

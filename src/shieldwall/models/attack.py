@@ -60,17 +60,16 @@ def project(adversarial: Tensor, x: Tensor, epsilon: float | Tensor) -> Tensor:
 def shortened(points: Tensor, x: Tensor, epsilon: float | Tensor) -> Tensor:
     """Into the ball of radius epsilon around x."""
     moved = points - x
-    return x + moved * (epsilon / lengths(moved)).clamp_max(1)
+    return x + moved * (epsilon / _lengths(moved)).clamp_max(1)
 
 
 def unit(gradient: Tensor) -> Tensor:
-    return gradient / lengths(gradient)
+    return gradient / _lengths(gradient)
 
 
-def lengths(images: Tensor) -> Tensor:
+def _lengths(images: Tensor) -> Tensor:
     """The L2 norm of each image, never zero.  (B, C, H, W) -> (B, 1, 1, 1)"""
-    norms: Tensor = torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(TINY)
-    return per_image(norms, images)
+    return per_image(torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(TINY), images)
 
 
 def per_image(values: Tensor, images: Tensor) -> Tensor:

@@ -68,13 +68,12 @@ class Classifier(nn.Module):
             x = _processed(x, self.steps)
         elif (low, high) != UNIT:
             x = low + (high - low) * x
-        scores: Tensor = scores_of(self.model(x) if self.form is _call else self._outputs(x))
+        scores: Tensor = self._first_scores(x) if self.form is None else scores_of(self.form(self.model, x))
         return scores
 
-    def _outputs(self, x: Tensor) -> Any:
-        if self.form is not None:
-            return self.form(self.model, x)
-        first_error: Exception | None = None
+    def _first_scores(self, x: Tensor) -> Any:
+        """The scores in the first form in which the model can be called."""
+        errors: list[Exception] = []
         forms = [_call_flat] if hasattr(self.model, "predict_proba") else [_call, _call_array, _call_flat]
         for form in forms:
             try:
@@ -82,9 +81,8 @@ class Classifier(nn.Module):
                     self.form = form
                 return scores
             except Exception as error:  # the code is the user's, and may fail in any way
-                first_error = first_error or error
-        assert first_error is not None
-        raise first_error
+                errors.append(error)
+        raise errors[0]
 
 
 def _call(model: Any, x: Tensor) -> Any:
@@ -110,17 +108,17 @@ def scores_of(output: Any) -> Any:
         return scores_of(output.logits)
     if isinstance(output, Mapping) and "logits" in output:
         return scores_of(output["logits"])
-    if isinstance(output, Mapping | tuple | list):
-        parts = list(output.values() if isinstance(output, Mapping) else output)
-        tables = [part for part in parts if isinstance(part, Tensor | np.ndarray) and part.ndim == 2]
-        if len(tables) < 2:
-            return scores_of(tables[0]) if tables else output
-        shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in parts)
-        raise UserError(
-            f"the model returns {len(parts)} values of shapes {shapes}, and it is not clear which are the "
-            "scores (B, K); pass a function that returns them, such as lambda x: model(x)[1]"
-        )
-    return output
+    if not isinstance(output, Mapping | tuple | list):
+        return output
+    parts = list(output.values() if isinstance(output, Mapping) else output)
+    tables = [part for part in parts if isinstance(part, Tensor | np.ndarray) and part.ndim == 2]
+    if len(tables) < 2:
+        return scores_of(tables[0]) if tables else output
+    shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in parts)
+    raise UserError(
+        f"the model returns {len(parts)} values of shapes {shapes}, and it is not clear which are the "
+        "scores (B, K); pass a function that returns them, such as lambda x: model(x)[1]"
+    )
 
 
 torch.fx.wrap("scores_of")  # what follows a module's code takes it for one step
@@ -182,9 +180,7 @@ def member_scores(member: Callable[[Tensor], Any], x: Tensor) -> list[Any]:
 def _steps(processor: Any) -> dict[str, Any]:
     """What an image processor does, in plain numbers."""
     said = processor.to_dict()
-    other = sorted(
-        name for name, value in said.items() if name not in _KNOWN and value and name.startswith("do_")
-    )
+    other = sorted(name for name in said if said[name] and name.startswith("do_") and name not in _KNOWN)
     if other or said.get("crop_pct"):
         raise UserError(
             f"the processor does more than is known here ({', '.join(other) or 'crop_pct'}); pass a function "
@@ -205,11 +201,8 @@ def _processed(x: Tensor, steps: Mapping[str, Any]) -> Tensor:
     """Images in [0, 1] as the processor would hand them to the model."""
     if x.shape[1] == 1 and len(steps.get("mean", [])) == 3:
         x = x.expand(-1, 3, -1, -1)
-    if "size" in steps:
-        height, width = _new_size(steps["size"], *x.shape[-2:])
-        if (height, width) != tuple(x.shape[-2:]):
-            smooth: dict[str, Any] = {"antialias": True} if steps["mode"] != "nearest-exact" else {}
-            x = F.interpolate(x, (height, width), mode=steps["mode"], **smooth)
+    if "size" in steps and (size := _new_size(steps["size"], *x.shape[-2:])) != tuple(x.shape[-2:]):
+        x = F.interpolate(x, size, mode=steps["mode"], antialias=steps["mode"] != "nearest-exact")
     if "crop" in steps:
         top, left = ((have - want) // 2 for have, want in zip(x.shape[-2:], steps["crop"], strict=True))
         x = x[..., top : top + steps["crop"][0], left : left + steps["crop"][1]]

@@ -3,7 +3,7 @@
 import dis
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
@@ -23,9 +23,8 @@ _WITHOUT_MODULES = (str, bytes, int, float, complex, type(None), type, ModuleTyp
 def check_model(model: object) -> None:
     """Refuse what cannot be called with images, and a class in place of a model of it."""
     if isinstance(model, type):
-        raise UserError(
-            f"a model is needed, not the class {model.__name__}; pass an instance, {model.__name__}(...)"
-        )
+        name = model.__name__
+        raise UserError(f"a model is needed, not the class {name}; pass an instance, {name}(...)")
     if not callable(model):
         raise UserError(
             "a model must be a module or a function from images (B, ...) to scores (B, K); "
@@ -83,10 +82,8 @@ def _referred_to(owner: object) -> Iterator[object]:
         yield from (owner.func, owner.args, owner.keywords)
     elif isinstance(owner, FunctionType):
         for cell in owner.__closure__ or ():
-            try:
+            with suppress(ValueError):  # a variable that has no value yet
                 yield cell.cell_contents
-            except ValueError:  # a variable that has no value yet
-                continue
         yield from (owner.__defaults__, owner.__kwdefaults__, vars(owner))
         if not (owner.__module__ or "").startswith("torch."):
             yield from (owner.__globals__.get(name) for name in _global_names(owner.__code__))
@@ -136,13 +133,11 @@ def infer_device(
 
 def is_channels_last(owners: Sequence[object]) -> bool:
     """Whether the weights of convolutions are laid out with the channels last."""
+    modules = [owner for owner in owners if isinstance(owner, nn.Module)]
+    kernels = [weight for module in modules for weight in module.parameters() if weight.ndim == 4]
     return any(
-        parameter.ndim == 4
-        and parameter.is_contiguous(memory_format=torch.channels_last)
-        and not parameter.is_contiguous()
-        for owner in owners
-        if isinstance(owner, nn.Module)
-        for parameter in owner.parameters()
+        kernel.is_contiguous(memory_format=torch.channels_last) and not kernel.is_contiguous()
+        for kernel in kernels
     )
 
 

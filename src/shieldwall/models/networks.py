@@ -37,7 +37,7 @@ def lenet(num_classes: int) -> nn.Module:
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions around a shortcut, which is a 1x1 convolution where the shape changes."""
+    """Two convolutions around a shortcut."""
 
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
         super().__init__()
@@ -45,33 +45,40 @@ class BasicBlock(nn.Module):
         self.bn1 = nn.BatchNorm2d(channels_out)
         self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(channels_out)
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or channels_in != channels_out:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), nn.BatchNorm2d(channels_out)
-            )
+        self.shortcut = _shortcut(channels_in, channels_out, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.bn1(self.conv1(x)))
         return F.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
 
 
+def _shortcut(channels_in: int, channels_out: int, stride: int) -> nn.Module:
+    """A 1x1 convolution where the shape changes, else nothing."""
+    if stride == 1 and channels_in == channels_out:
+        return nn.Identity()
+    convolution = nn.Conv2d(channels_in, channels_out, 1, stride, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(channels_out))
+
+
+def _initialised(network: nn.Module) -> nn.Module:
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return network
+
+
 def _cifar_resnet(depth: int, num_classes: int) -> nn.Module:
-    blocks = (depth - 2) // 6
     layers: list[nn.Module] = [
         Normalize([0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]),
         nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
     ]  # fmt: skip
     channels = 16
     for width in (16, 32, 64):
-        for block in range(blocks):
+        for block in range((depth - 2) // 6):
             layers.append(BasicBlock(channels, width, stride=2 if block == 0 and width > 16 else 1))
             channels = width
-    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, num_classes))
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-    return network
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, num_classes)
+    return _initialised(nn.Sequential(*layers, *head))
 
 
 def resnet20(num_classes: int) -> nn.Module:
@@ -87,18 +94,13 @@ class Bottleneck(nn.Module):
 
     def __init__(self, channels_in: int, width: int, stride: int) -> None:
         super().__init__()
-        channels_out = 4 * width
         self.conv1 = nn.Conv2d(channels_in, width, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = nn.Conv2d(width, channels_out, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(channels_out)
-        self.downsample: nn.Module = nn.Identity()
-        if stride != 1 or channels_in != channels_out:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), nn.BatchNorm2d(channels_out)
-            )
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * width)
+        self.downsample = _shortcut(channels_in, 4 * width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.bn1(self.conv1(x)))
@@ -112,23 +114,13 @@ def _stage(channels_in: int, width: int, blocks: int, stride: int) -> nn.Sequent
 
 
 def resnet50(num_classes: int) -> nn.Module:
-    network = nn.Sequential(
-        OrderedDict[str, nn.Module](
-            conv1=nn.Conv2d(3, 64, 7, 2, padding=3, bias=False),
-            bn1=nn.BatchNorm2d(64),
-            relu=nn.ReLU(),
-            maxpool=nn.MaxPool2d(3, 2, padding=1),
-            layer1=_stage(64, 64, blocks=3, stride=1),
-            layer2=_stage(256, 128, blocks=4, stride=2),
-            layer3=_stage(512, 256, blocks=6, stride=2),
-            layer4=_stage(1024, 512, blocks=3, stride=2),
-            avgpool=nn.AdaptiveAvgPool2d(1),
-            flatten=nn.Flatten(),
-            fc=nn.Linear(2048, num_classes),
-        )
-    )
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    layers = OrderedDict[str, nn.Module](
+        conv1=nn.Conv2d(3, 64, 7, 2, padding=3, bias=False), bn1=nn.BatchNorm2d(64), relu=nn.ReLU(),
+        maxpool=nn.MaxPool2d(3, 2, padding=1),
+        layer1=_stage(64, 64, blocks=3, stride=1), layer2=_stage(256, 128, blocks=4, stride=2),
+        layer3=_stage(512, 256, blocks=6, stride=2), layer4=_stage(1024, 512, blocks=3, stride=2),
+        avgpool=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten(), fc=nn.Linear(2048, num_classes),
+    )  # fmt: skip
     normalize = Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    network = _initialised(nn.Sequential(layers))
     return nn.Sequential(OrderedDict[str, nn.Module](normalize=normalize, network=network))

@@ -19,9 +19,8 @@ class Normalize(nn.Module):
         super().__init__()
         means, stds = _per_channel("mean", mean), _per_channel("std", std)
         if len(means) != len(stds):
-            raise UserError(
-                f"Normalize takes a mean and a std for each channel; given: {len(means)} and {len(stds)}"
-            )
+            given = f"{len(means)} and {len(stds)}"
+            raise UserError(f"Normalize takes a mean and a std for each channel; given: {given}")
         if min(stds) <= 0:
             raise UserError(f"Normalize divides by std, which must be positive; given: {stds}")
         self.register_buffer("mean", torch.tensor(means).view(-1, 1, 1))

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.errors import UserError, check_int, unknown_name
 from shieldwall.models.classifier import Classifier, member_scores
+from shieldwall.models.members import inference
 from shieldwall.models.networks import digits_cnn, lenet, resnet20, resnet50, resnet110
 
 ModelFactory = Callable[[int], nn.Module]
@@ -34,7 +35,6 @@ MODELS: dict[str, ModelFactory] = {
     "resnet110": resnet110,
     "resnet50": resnet50,
 }
-
 TRUST = "SHIELDWALL_TRUST_CODE"
 """The environment variable that names the code of recipes that may run, module:function by commas, or all."""
 
@@ -170,20 +170,13 @@ def own_members(name: str, num_classes: int) -> list[nn.Module]:
 
 def check_member(name: str, member: nn.Module, num_classes: int, shape: tuple[int, int, int]) -> None:
     """One dry run: images of the data's shape in, one logit per class out."""
-    was_training = member.training
-    member.eval()
     try:
-        with torch.inference_mode():
-            outs = member_scores(member, torch.zeros(2, *shape))
+        with inference([member]):
+            scores = member_scores(member, torch.zeros(2, *shape))[0]
     except Exception as error:
-        raise UserError(
-            f"model {name!r} does not accept images of shape {shape}: {_one_line(error)}"
-        ) from error
-    finally:
-        member.train(was_training)
-    given = tuple(outs[0].shape) if isinstance(outs[0], Tensor) else type(outs[0]).__name__
+        reason = _one_line(error)
+        raise UserError(f"model {name!r} does not accept images of shape {shape}: {reason}") from error
+    given = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
     if given != (2, num_classes):
-        raise UserError(
-            f"model {name!r} returns {given} for 2 images of {num_classes} classes; "
-            f"expected: {(2, num_classes)}"
-        )
+        images = f"2 images of {num_classes} classes; expected: {(2, num_classes)}"
+        raise UserError(f"model {name!r} returns {given} for {images}")

@@ -7,8 +7,8 @@
                                                            1/2 log((1 - p_B) / (1 - p_A)) )
 
 If an event A has probability at least p_A at the input, and an event B at most p_B, then A is more likely
-than B at every point nearer than r. For two classes p_B is at most 1 - p_A, but the events need not be
-disjoint. In the proofs the input moves by v, and s is the norm of v over the noise's scale.
+than B at every point nearer than r, be they disjoint or not. In the proofs the input moves by v, and s is the
+norm of v over the noise's scale.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Laplace(Noise):
     Moving by v changes the density, and so every probability, by a factor between e^-s and e^s:
     P(A) >= max(e^-s p_A, 1 - e^s (1 - p_A)) and P(B) <= min(e^s p_B, 1 - e^-s (1 - p_B)). The three terms
     of r are where the second lower bound meets the first upper one, the first the first, and the second the
-    second. The last term is the largest only if p_A + p_B > 1.
+    second.
     """
 
     lam: float
@@ -205,9 +205,8 @@ def check_noise(given: object) -> None:
     """Refuse anything but noise, such as a standard deviation alone."""
     if not isinstance(given, Noise):
         sigma = given if isinstance(given, Real) else 0.25
-        raise UserError(
-            f"noise must be a distribution, such as sw.Gaussian({sigma}); given: {describe(given)}"
-        )
+        example = f"sw.Gaussian({sigma})"
+        raise UserError(f"noise must be a distribution, such as {example}; given: {describe(given)}")
 
 
 def _check_scale(name: str, value: float) -> None:

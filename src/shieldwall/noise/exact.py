@@ -3,7 +3,7 @@
     P(k) = Phi((k + 1/2) / (255 sigma)) - Phi((k - 1/2) / (255 sigma)),     noisy pixel = (i + k) / 255
 
 Floating-point noise depends on the pixel to which it is added, and a classifier can see this: certificates
-with floating-point noise can be false (Voracek & Hein 2023). Integer noise does not depend on the pixel.
+with floating-point noise can be false (Voracek & Hein 2023). Integer noise does not.
 
 Why it is sound. Let f be a member preceded by rounding to the grid of multiples of 1/255. The theorem of
 Cohen et al. holds for this f like for any other, under the continuous noise e ~ N(0, sigma^2 I) and
@@ -12,16 +12,14 @@ against every real perturbation. At an input x = i/255 on the grid
     round(255 (x + e)) = i + round(255 e) = i + k,        k ~ P above, pixel by pixel,
 
 so integer samples k are enough to estimate the smoothed f there, and f sees (i + k)/255, the same
-floating-point number for the same i + k. Inputs off the grid are refused. The member's own arithmetic is
-part of f, if it gives the same answer to the same input in every batch.
+floating-point number for the same i + k. Inputs off the grid are refused.
 
 How exact it is. There are 2K boundaries b_j = (j - 1/2) / (255 sigma) with |b_j| <= 9, and as many thresholds
 T_j = round(2^63 Phi(b_j)). For a random integer u of [0, 2^63), K + k is the number of thresholds that are at
 most u. For a real u and 2^63 Phi(b_j) instead of T_j, k would follow P except in the tails. So the two differ
 only if u falls between a threshold and its rounding, with a probability below 2^-64 + 2^-90 for each (2^-90
 bounds the error of computing Phi), or into the tails beyond the last boundaries, 2 Q(9) < 4.2 * 2^-64. The
-total variation distance is below (2K + 5) 2^-64 for a pixel, and at most the sum over the pixels for an
-image. The generator must provide a random u.
+total variation distance is below (2K + 5) 2^-64 for a pixel, and at most the sum over an image's pixels.
 """
 
 from __future__ import annotations

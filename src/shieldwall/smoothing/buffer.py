@@ -4,10 +4,9 @@
     noisy (B, *shape),  cells (B,)  ->  labels (V, B)  ->  counts[cell, vote, label] += 1
 
 The first n0 draws select the class and those after it bound its probability, so the two samples are
-disjoint. The sizes of the chunks depend on the input's shape and the kind of device alone: how the
-sequence is cut into batches for the members, what other inputs share a batch, and where a run was
-interrupted change no draw. A cell is an input under way and whether the draw chooses its class or bounds it.
-Rows that hold no draw have a cell of their own, which nobody reads.
+disjoint. The sizes of the chunks depend on the input's shape and the kind of device alone, so no batch, other
+input or interruption changes a draw. A cell is an input under way and whether the draw chooses its class or
+bounds it; rows that hold no draw have a cell of their own.
 """
 
 import math
@@ -36,8 +35,7 @@ class NoiseStream:
     def __init__(
         self, noise: Noise, shape: Sequence[int], device: torch.device, seed: int, index: int
     ) -> None:
-        self._noise = noise
-        self._shape = tuple(shape)
+        self._noise, self._shape = noise, tuple(shape)
         self._generator = seeds.generator(device, seed, "draws", index)
         self._chunk = FIRST_CHUNK
         self._largest = LARGEST_CHUNK.get(device.type, LARGEST_CHUNK_ELSEWHERE)
@@ -89,10 +87,7 @@ class DrawBuffer:
     def __init__(
         self, labeler: Labeler, noise: Noise, n0: int, shape: Sequence[int], size: int, slots: int
     ) -> None:
-        self._labeler = labeler
-        self._noise = noise
-        self._n0 = n0
-        self._shape = tuple(shape)
+        self._labeler, self._noise, self._n0, self._shape = labeler, noise, n0, tuple(shape)
         self.slots = slots
         """Inputs that may be under way at a time."""
         self.allocate(size)

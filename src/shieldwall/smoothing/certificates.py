@@ -4,21 +4,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shieldwall.binomial import check_alpha
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
-from shieldwall.results.certificates import Certificates
+from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.smoothing.count_bounds import Bound, TwoSided, parse_bound
 from shieldwall.smoothing.radius import Ball
 from shieldwall.vocabulary import ABSTAIN
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,17 +42,10 @@ def validate_counts(name: str, counts: "ArrayLike | Tensor") -> Ints:
 
 
 def certificates_from_counts(
-    selection_counts: "ArrayLike | Tensor",
-    counts: "ArrayLike | Tensor",
-    noise: Noise | str | float,
-    alpha: float,
-    *,
-    bound: Bound | str = "one-sided",
-    norm: str | None = None,
-    size: int | None = None,
-    precision: str = "float32",
-    seed: int | None = None,
-) -> Certificates:
+    selection_counts: "ArrayLike | Tensor", counts: "ArrayLike | Tensor", noise: Noise | str | float,
+    alpha: float, *, bound: Bound | str = "one-sided", norm: str | None = None, size: int | None = None,
+    precision: str = "float32", seed: int | None = None,
+) -> Certificates:  # fmt: skip
     """Certificates from counts alone, (M, K) each: another alpha needs no new samples.
 
     Args:
@@ -74,8 +64,7 @@ def certificates_from_counts(
             "selection_counts and counts must both be (M, K), with the same M inputs and K >= 2 classes; "
             f"given shapes: {selection.shape} and {estimation.shape}"
         )
-    ball = Ball.of(noise, norm, size)
-    bound = parse_bound(bound)
+    ball, bound = Ball.of(noise, norm, size), parse_bound(bound)
     chosen = selection.argmax(-1)
     p_lower, p_upper = bound(chosen, estimation, alpha)
     radii = ball.radius(p_lower, p_upper if isinstance(bound, TwoSided) else None)

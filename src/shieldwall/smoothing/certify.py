@@ -1,4 +1,4 @@
-"""Certification and prediction: CERTIFY and PREDICT of Cohen et al. (2019), for any classifier or many votes.
+"""CERTIFY and PREDICT of Cohen et al. (2019), for any classifier or many votes.
 
 n0 noise samples select the class, n fresh samples bound its probability from below, and the bound gives a
 radius. With probability at least 1 - alpha over the samples, the smoothed classifier returns the label at
@@ -9,9 +9,9 @@ import math
 import operator
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,12 +21,11 @@ from torch import Tensor, nn
 
 from shieldwall import binomial
 from shieldwall.console import progress_bar
-from shieldwall.devices import check_memory
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
 from shieldwall.errors import UserError, check_int
 from shieldwall.models.classifier import UNIT, as_classifier, count_members
 from shieldwall.models.members import as_member_list, infer_device
-from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise, check_noise
+from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.smoothing.inference import own_precision
@@ -41,25 +40,13 @@ _SINGLE = "classifier"
 
 
 def certify(
-    classifier: Any,
-    x: Tensor | NDArray[Any],
-    *,
-    noise: Noise | float,
-    n0: int = 100,
-    n: int = 100_000,
-    alpha: float = 0.001,
-    bound: str = "one-sided",
-    radii: Sequence[float] | None = None,
-    norm: str | None = None,
-    precision: str | None = None,
-    compile: bool | None = None,
-    seed: int = 0,
-    indices: Sequence[int] | None = None,
-    batch_size: int | None = None,
-    device: torch.device | str | None = None,
-    value_range: tuple[float, float] | None = UNIT,
-    progress: bool = True,
-) -> Certificates:
+    classifier: Any, x: Tensor | NDArray[Any], *, noise: Noise | float,
+    n0: int = 100, n: int = 100_000, alpha: float = 0.001, bound: str = "one-sided",
+    radii: Sequence[float] | None = None, norm: str | None = None, precision: str | None = None,
+    compile: bool | None = None, seed: int = 0, indices: Sequence[int] | None = None,
+    batch_size: int | None = None, device: torch.device | str | None = None,
+    value_range: tuple[float, float] | None = UNIT, progress: bool = True,
+) -> Certificates:  # fmt: skip
     """Certify any classifier from images (B, ...) to scores (B, K) at the inputs x (M, ...).
 
     The classifier is a module or a function of tensors or of NumPy arrays, or a scikit-learn classifier; its
@@ -91,39 +78,22 @@ def certify(
             belongs inside the classifier, so that noise is added to pixels.
         progress: show a bar, in a terminal or a notebook, and what long work will cost.
     """
-    images, noise = checked_inputs(x, noise, value_range)
-    classifier = as_classifier(classifier, images[:1], device)
-    certification = _certification(n0, n, alpha, bound, radii, norm, precision or own_precision([classifier]))
-    _warn_of_other_noise([classifier], noise)
-    by_vote = _certify(
-        [classifier], None, images, noise, certification, seed,
-        indices=indices, value_range=value_range, device=device, batch_size=batch_size, compile=compile,
-        progress=progress,
-    )  # fmt: skip
-    return by_vote[_SINGLE]
+    asked = _checked([classifier], x, noise, value_range, device, precision)
+    return _certify(
+        asked, None, value_range, device, compile, seed, indices, batch_size, progress,
+        n0=n0, n=n, alpha=alpha, bound=bound, radii=radii, norm=norm,
+    )[_SINGLE]  # fmt: skip
 
 
 def certify_members(
-    members: Iterable[Any],
-    x: Tensor | NDArray[Any],
-    *,
-    noise: Noise | float,
+    members: Iterable[Any], x: Tensor | NDArray[Any], *, noise: Noise | float,
     votes: Iterable[Vote | str] | None = None,
-    n0: int = 100,
-    n: int = 100_000,
-    alpha: float = 0.001,
-    bound: str = "one-sided",
-    radii: Sequence[float] | None = None,
-    norm: str | None = None,
-    precision: str | None = None,
-    compile: bool | None = None,
-    seed: int = 0,
-    indices: Sequence[int] | None = None,
-    batch_size: int | None = None,
-    device: torch.device | str | None = None,
-    value_range: tuple[float, float] | None = UNIT,
-    progress: bool = True,
-) -> dict[str, Certificates]:
+    n0: int = 100, n: int = 100_000, alpha: float = 0.001, bound: str = "one-sided",
+    radii: Sequence[float] | None = None, norm: str | None = None, precision: str | None = None,
+    compile: bool | None = None, seed: int = 0, indices: Sequence[int] | None = None,
+    batch_size: int | None = None, device: torch.device | str | None = None,
+    value_range: tuple[float, float] | None = UNIT, progress: bool = True,
+) -> dict[str, Certificates]:  # fmt: skip
     """Certify every vote over the members in one pass: each member runs once per noisy batch.
 
     `votes` are `Vote`s or their names. The default is `member-1` to `member-N`, `we`, `mme`, and, for two or
@@ -133,20 +103,27 @@ def certify_members(
     members = as_member_list(members)
     if not members:
         raise UserError("certification needs at least one member; none was given")
-    images, noise = checked_inputs(x, noise, value_range)
-    members = [as_classifier(member, images[:1], device) for member in members]
-    certification = _certification(n0, n, alpha, bound, radii, norm, precision or own_precision(members))
-    _warn_of_other_noise(members, noise)
+    asked = _checked(members, x, noise, value_range, device, precision)
     return _certify(
-        members, vote_set(votes, count_members(members)), images, noise, certification, seed,
-        indices=indices, value_range=value_range, device=device, batch_size=batch_size, compile=compile,
-        progress=progress,
+        asked, vote_set(votes, count_members(asked.classifiers)), value_range, device, compile, seed,
+        indices, batch_size, progress, n0=n0, n=n, alpha=alpha, bound=bound, radii=radii, norm=norm,
     )  # fmt: skip
 
 
-def _certification(
-    n0: int, n: int, alpha: float, bound: str, radii: Sequence[float] | None, norm: str | None, precision: str
-) -> Certification:
+class _Asked(NamedTuple):
+    images: Tensor
+    noise: Noise
+    classifiers: list[Any]
+    precision: str
+
+
+def _certify(
+    asked: _Asked, votes: VoteSet | None, value_range: tuple[float, float] | None,
+    device: torch.device | str | None, compile: bool | None, seed: int, indices: Sequence[int] | None,
+    batch_size: int | None, progress: bool, *, radii: Sequence[float] | None, **settings: Any,
+) -> dict[str, Certificates]:  # fmt: skip
+    """The certificates of each vote, or of the single classifier; `settings` are those of `Certification`."""
+    images, noise, classifiers, precision = asked
     if radii is not None:
         try:
             radii = tuple(float(radius) for radius in radii)
@@ -154,43 +131,15 @@ def _certification(
             raise UserError(f"radii must be numbers, such as [0.25, 0.5]; given: {radii!r}") from None
         if not radii:
             raise UserError("radii needs at least one radius, or None for all n samples; given: none")
-    return Certification(
-        n0=n0, n=n, alpha=alpha, bound=bound, radii=tuple(radii or ()), norm=norm, precision=precision
-    )
-
-
-def _certify(
-    classifiers: Sequence[Callable[[Tensor], Tensor]],
-    votes: VoteSet | None,
-    x: Tensor,
-    noise: Noise,
-    certification: Certification,
-    seed: int,
-    *,
-    indices: Sequence[int] | None,
-    value_range: tuple[float, float] | None,
-    compile: bool | None,
-    progress: bool,
-    **options: Any,
-) -> dict[str, Certificates]:
-    """The certificates of each vote, or of the single classifier."""
+    certification = Certification(radii=radii or (), precision=precision, **settings)
     check_int("seed", seed)
-    _check_batch(options["batch_size"], x)
-    plan = Plan(noise, math.prod(x.shape[1:]), certification, seed)
-    device = infer_device(classifiers, x, options.pop("device"))
+    plan = Plan(noise, images[0].numel(), certification, seed)
     sampler = Sampler.of_plan(
-        classifiers,
-        votes,
-        plan,
-        shape=x.shape[1:],
-        device=device,
-        example=x[0],
-        compile=bool(compile),
-        prepare=compile is not False,
-        **options,
-    )
+        classifiers, votes, plan, shape=images.shape[1:], device=infer_device(classifiers, images, device),
+        batch_size=batch_size, compile=bool(compile), prepare=compile is not False, example=images[0],
+    )  # fmt: skip
     named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
-    where, selection, estimation = _counts(sampler, x, indices, progress)
+    where, selection, estimation = _counts(sampler, images, indices, progress)
     by_vote = plan.certificates_of(selection, estimation, named)
     more: dict[str, Any] = {"indices": where, "value_range": value_range}
     return {name: replace(certificates, **more) for name, certificates in by_vote.items()}
@@ -209,19 +158,11 @@ class Predictions:
 
 
 def predict(
-    classifier: Any,
-    x: Tensor | NDArray[Any],
-    *,
-    noise: Noise | float,
-    n: int = 1_000,
-    alpha: float = 0.001,
-    seed: int | None = None,
-    indices: Sequence[int] | None = None,
-    batch_size: int | None = None,
-    precision: str | None = None,
-    device: torch.device | str | None = None,
-    value_range: tuple[float, float] | None = UNIT,
-) -> Predictions:
+    classifier: Any, x: Tensor | NDArray[Any], *, noise: Noise | float, n: int = 1_000,
+    alpha: float = 0.001, seed: int | None = None, indices: Sequence[int] | None = None,
+    batch_size: int | None = None, precision: str | None = None,
+    device: torch.device | str | None = None, value_range: tuple[float, float] | None = UNIT,
+) -> Predictions:  # fmt: skip
     """The smoothed classifier's label at x (M, ...), or ABSTAIN.
 
     The label differs from that of the exact smoothed classifier with probability at most alpha. It is
@@ -233,16 +174,13 @@ def predict(
     check_int("n", n)
     if not 1 <= n <= binomial.MOST_DRAWS:
         raise UserError(f"n, the number of samples, must be 1 to {binomial.MOST_DRAWS:,}; given: {n}")
-    images, noise = checked_inputs(x, noise, value_range)
-    classifier = as_classifier(classifier, images[:1], device)
-    _warn_of_other_noise([classifier], noise)
+    images, noise, classifiers, precision = _checked([classifier], x, noise, value_range, device, precision)
     seed = secrets.randbits(63) if seed is None else seed
     check_int("seed", seed)
-    _check_batch(batch_size, images)
     sampler = Sampler(
-        [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=images.shape[1:],
-        device=infer_device([classifier], images, device), batch_size=batch_size,
-        precision=precision or own_precision([classifier]), prepare=True, example=images[0],
+        classifiers, None, noise, 0, FixedSampleSize(n), seed=seed, shape=images.shape[1:],
+        device=infer_device(classifiers, images, device), batch_size=batch_size, precision=precision,
+        prepare=True, example=images[0],
     )  # fmt: skip
     estimation = _counts(sampler, images, indices, progress=False)[2][:, 0]
     top = np.sort(estimation, axis=-1)[:, ::-1]
@@ -250,13 +188,24 @@ def predict(
     return Predictions(np.where(p_values <= alpha, estimation.argmax(-1), ABSTAIN), p_values, estimation)
 
 
-def _warn_of_other_noise(classifiers: Sequence[object], noise: Noise) -> None:
-    """Warn where a part of a classifier says that it was trained with other noise."""
+def _checked(
+    models: Sequence[Any], x: Tensor | NDArray[Any], noise: Noise | float,
+    value_range: tuple[float, float] | None, device: torch.device | str | None, precision: str | None,
+) -> _Asked:  # fmt: skip
+    """The inputs as a checked float32 tensor, the noise, the classifiers and their precision."""
+    made = as_noise(noise)
+    images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
+    is_pixels = getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT
+    if is_pixels or (images is not x and images.dtype == torch.float64):
+        images = images.float()
+    _check_inputs(images, made, value_range)
+    classifiers = [as_classifier(model, images[:1], device) for model in models]
     parts = [part for given in classifiers if isinstance(given, nn.Module) for part in given.modules()]
     trained = {_in_words(getattr(part, TRAINED_NOISE)) for part in parts if hasattr(part, TRAINED_NOISE)}
-    if other := sorted(trained - {_in_words(noise)}):
-        words = f"the classifier was trained with {other[0]}; given: {_in_words(noise)}"
+    if other := sorted(trained - {_in_words(made)}):
+        words = f"the classifier was trained with {other[0]}; given: {_in_words(made)}"
         warnings.warn(words, UserWarning, stacklevel=3)
+    return _Asked(images, made, classifiers, precision or own_precision(classifiers))
 
 
 def _in_words(noise: Noise) -> str:
@@ -265,22 +214,7 @@ def _in_words(noise: Noise) -> str:
     return f"{noise}" if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
 
 
-def checked_inputs(
-    x: Tensor | NDArray[Any], noise: Noise | float, value_range: tuple[float, float] | None
-) -> tuple[Tensor, Noise]:
-    """The inputs as a checked float32 tensor, and the noise: whole numbers are pixels of the given range."""
-    images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
-    is_float64 = isinstance(x, np.ndarray) and images.dtype == torch.float64
-    if is_float64 or (getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT):
-        images = images.float()
-    made = as_noise(noise)
-    check_inputs(images, made, value_range)
-    return images, made
-
-
-def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
-    """Check that x is a batch of finite float inputs in the value range, and that the noise is noise."""
-    check_noise(noise)
+def _check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
     if not isinstance(x, Tensor):
         raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
     if x.layout != torch.strided:
@@ -291,20 +225,15 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
             + ("; for a single image pass x[None]" if x.ndim == 1 else "")
         )
     if x.dtype != torch.float32:
-        hint = (
-            "divide by 255 first, or pass value_range=(0, 255)"
-            if x.dtype == torch.uint8
-            else "call .float() first"
-        )
+        advice = "divide by 255 first, or pass value_range=(0, 255)"
+        hint = advice if x.dtype == torch.uint8 else "call .float() first"
         raise UserError(f"inputs must be float32; given: {x.dtype}; {hint}")
     if not bool(torch.isfinite(x).all()):
         raise UserError("inputs contain NaN or infinity")
     try:
         low, high = (-math.inf, math.inf) if value_range is None else map(float, value_range)
     except (TypeError, ValueError):
-        raise UserError(
-            f"value_range must be two numbers, such as (0, 1), or None; given: {value_range!r}"
-        ) from None
+        raise UserError(f"value_range must be two numbers, or None; given: {value_range!r}") from None
     if x.min() < low or x.max() > high:
         raise UserError(
             f"inputs must lie in [{low:g}, {high:g}]; given: "
@@ -312,12 +241,6 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
             "(shieldwall.models.Normalize), or pass value_range=None"
         )
     noise.validate(x)
-
-
-def _check_batch(size: int | None, x: Tensor) -> None:
-    if size is not None:
-        check_int("batch_size", size)
-        check_memory(f"a batch of {size:,} inputs", size, *x.shape[1:])
 
 
 def _counts(

@@ -1,7 +1,6 @@
 """Members' confidences at noisy inputs, for tuning weights and for estimates of the theory."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -16,22 +15,14 @@ from shieldwall.noise.distributions import Noise
 
 
 def noisy_confidences(
-    members: Sequence[nn.Module],
-    images: Tensor | Split,
-    noise: Noise,
-    *,
-    copies: int = 10,
-    seed: int = 0,
-    stream: str = "weights",
-    indices: Sequence[int] | None = None,
-    batch_size: int = 1_000,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str | None = None,
-) -> Tensor:
+    members: Sequence[nn.Module], images: Tensor | Split, noise: Noise, *, copies: int = 10, seed: int = 0,
+    stream: str = "weights", indices: Sequence[int] | None = None, batch_size: int = 1_000,
+    dtype: torch.dtype = torch.float32, device: torch.device | str | None = None,
+) -> Tensor:  # fmt: skip
     """Every member's confidences at noisy copies of each image, on the CPU.  -> (N, M, copies, K)
 
-    All members see the same noise. It depends on the seed, the stream's name and the image's index, and is
-    the noise of no certificate.
+    All members see the same noise: that of the seed, the stream's name and the image's index, and of no
+    certificate.
 
     Args:
         images: (M, C, H, W) in [0, 1], or a split.
@@ -48,7 +39,6 @@ def noisy_confidences(
         raise UserError(f"{len(images)} images need {len(images)} indices; given: {len(names)}")
     check_memory(f"{copies:,} noisy copies", copies, 2 * len(members) * len(images))  # two classes or more
     where = infer_device(members, images if isinstance(images, Tensor) else images.labels, device)
-    casting = [partial(_logits, member, dtype) for member in members]
     parts = []
     for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
         x = images.images(rows) if isinstance(images, Split) else images[rows.to(images.device)]
@@ -58,12 +48,7 @@ def noisy_confidences(
         ]
         noisy = (x.to(where)[:, None] + torch.stack(drawn)).flatten(0, 1)
         with inference(members):
-            parts += [confidences(casting, batch).cpu() for batch in torch.split(noisy, batch_size)]
+            parts += [confidences(members, batch, dtype).cpu() for batch in torch.split(noisy, batch_size)]
     # Joined outside of inference mode: tensors made inside cannot take part in learning.
     joined = torch.cat(parts, dim=1)
-    return joined.reshape(len(members), len(images), copies, -1)
-
-
-def _logits(member: nn.Module, dtype: torch.dtype, x: Tensor) -> Tensor:
-    logits: Tensor = member(x)
-    return logits.to(torch.promote_types(logits.dtype, dtype))
+    return joined.reshape(len(joined), len(images), copies, -1)

@@ -10,16 +10,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
 from shieldwall.errors import UserError, unknown_name
+from shieldwall.results.certificates import Floats, Ints
 from shieldwall.smoothing.betting import sequence_lower
 
 _RECORDED = "one-sided, two-sided(SHARE), sequential(N,SHARE,SHARE)"
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def count_of_class(chosen: Ints, counts: Ints) -> Ints:
@@ -30,9 +27,18 @@ def count_of_class(chosen: Ints, counts: Ints) -> Ints:
 class Bound(ABC):
     """From counts to bounds that hold jointly with probability at least 1 - alpha."""
 
-    @abstractmethod
     def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
-        """p_lower (M,) and p_upper (M,) of the chosen classes (M,) from fresh counts (M, K)."""
+        """p_lower (M,) and p_upper (M,) of the chosen classes (M,) from fresh counts (M, K).
+
+        Where p_upper = 1 - p_lower, one event of probability at most alpha, p_A < p_lower, covers both
+        bounds, because the probabilities of all classes sum to 1.
+        """
+        p_lower = self.lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
+        return p_lower, 1.0 - p_lower
+
+    def lower(self, successes: Ints, trials: Ints, alpha: float) -> Floats:
+        """p_lower at alpha from the successes among the trials, any shapes that broadcast."""
+        return clopper_pearson_lower(successes, trials, alpha)
 
     @abstractmethod
     def __str__(self) -> str:
@@ -43,13 +49,8 @@ class Bound(ABC):
 class OneSided(Bound):
     """Clopper-Pearson at alpha for class A, and 1 - p_lower for the rest.
 
-    Rests on: the number of draws is fixed beforehand. One event of probability at most alpha,
-    p_A < p_lower, covers both bounds, because the probabilities of all classes sum to 1.
+    Rests on: the number of draws is fixed beforehand.
     """
-
-    def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
-        p_lower = clopper_pearson_lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
-        return p_lower, 1.0 - p_lower
 
     def __str__(self) -> str:
         return "one-sided"
@@ -60,11 +61,10 @@ class TwoSided(Bound):
     """Class A at (1 - s) alpha, and the other class seen most often at s alpha; both by Clopper-Pearson.
 
     Gives lem:rand-smooth-vanilla-certify both of its probabilities. Rests on: the number of draws is
-    fixed beforehand. Which class is the runner-up is not known, but it is one class, fixed before the
-    draws: its own upper bound fails with probability at most s alpha, and the class seen most often has
-    no smaller one. So no union bound over the classes is needed. 1 - p_lower covers the runner-up, too, so
-    that each input has the better of both. Of s = 0.05, its price is small where the runner-up is of no use,
-    and its gain near the largest where it is (docs/choosing.md).
+    fixed beforehand. The runner-up is not known, but it is one class, fixed before the draws: its own upper
+    bound fails with probability at most s alpha, and the class seen most often has no smaller one. So no
+    union bound over the classes is needed. 1 - p_lower covers the runner-up, too. s = 0.05 costs little
+    where the runner-up is of no use, and gains nearly the most where it is (docs/choosing.md).
     """
 
     share: float = 0.05
@@ -75,12 +75,11 @@ class TwoSided(Bound):
             raise UserError(f"the share of alpha for the runner-up must lie in (0, 1); given: {self.share}")
 
     def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
-        trials = counts.sum(-1)
+        p_lower, the_rest = super().__call__(chosen, counts, (1 - self.share) * alpha)
         others = np.array(counts)
         np.put_along_axis(others, np.asarray(chosen)[..., None], -1, -1)
-        p_lower = clopper_pearson_lower(count_of_class(chosen, counts), trials, (1 - self.share) * alpha)
-        p_upper = clopper_pearson_upper(others.max(-1), trials, self.share * alpha)
-        return p_lower, np.minimum(1.0 - p_lower, p_upper)
+        p_upper = clopper_pearson_upper(others.max(-1), counts.sum(-1), self.share * alpha)
+        return p_lower, np.minimum(the_rest, p_upper)
 
     def __str__(self) -> str:
         return f"two-sided({self.share:g})"
@@ -97,10 +96,8 @@ class Sequential(Bound):
     Rests on: n is fixed beforehand. t may depend on the draws in any way, on other votes over the same draws
     too, for each line is right at every t at once but with its share of alpha. The first: let t* be the first
     t with (u alpha)^(1 / t) > p. A wrong bound at any t takes t* draws of class A in a row from the start,
-    which happen with probability p^t* < u alpha. An input that is always right takes ln(u) / ln(alpha) more
-    draws than any test must make. The last look needs no help from the others: among bounds of its share that
-    rise with the successes Clopper-Pearson's is the largest. The shares are those with the fewest draws of
-    some that were tried on MNIST's ensembles.
+    which happen with probability p^t* < u alpha. The last look needs no help from the others: its bound
+    is the largest of its share. The shares need the fewest draws of some that were tried on MNIST.
     """
 
     n: int
@@ -113,12 +110,7 @@ class Sequential(Bound):
         if not (self.unanimous >= 0 and self.sequence > 0 and self.unanimous + self.sequence < 1):
             raise UserError(f"shares of alpha must be positive and sum to less than 1; given: {self}")
 
-    def __call__(self, chosen: Ints, counts: Ints, alpha: float) -> tuple[Floats, Floats]:
-        p_lower = self.lower(count_of_class(chosen, counts), counts.sum(-1), alpha)
-        return p_lower, 1.0 - p_lower
-
     def lower(self, successes: Ints, trials: Ints, alpha: float) -> Floats:
-        """p_lower from the successes among the trials, any shapes that broadcast."""
         if (trials > self.n).any():
             raise UserError(f"the bound {self} was planned for {self.n} samples; given: {trials.max()}")
         at_n = trials == self.n

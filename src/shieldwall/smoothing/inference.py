@@ -1,9 +1,7 @@
 """From noisy inputs to labels: members in a precision, compiled or not, and votes over their confidences.
 
-Each precision is a different classifier. A certificate file names its precision, and certificates of
-different precisions need different folders. Noise is always drawn in float32 and added to the input in
-float32; only then is the noisy input rounded to the members' precision. Confidences and votes are computed in
-float32 or better.
+Each precision is a different classifier. Noise is always drawn and added in float32; only then is the noisy
+input rounded to the members' precision. Confidences and votes are computed in float32 or better.
 """
 
 import copy
@@ -11,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,14 +45,9 @@ class Labeler:
     """
 
     def __init__(
-        self,
-        classifiers: Sequence[Classifier],
-        votes: Sequence[Vote] | None,
-        device: torch.device,
-        precision: str = "float32",
-        compile: bool = False,
-        prepare: bool = False,
-    ) -> None:
+        self, classifiers: Sequence[Classifier], votes: Sequence[Vote] | None, device: torch.device,
+        precision: str = "float32", compile: bool = False, prepare: bool = False,
+    ) -> None:  # fmt: skip
         self.plain = [_in_precision(classifier, precision) for classifier in classifiers]
         """The classifiers as they are, in the precision."""
         modules = self.plain
@@ -62,8 +56,11 @@ class Labeler:
                 (isinstance(given, nn.Module) and prepared(given, DTYPES[precision], device)) or plain
                 for given, plain in zip(classifiers, self.plain, strict=True)
             ]
-        elif compile and device.type == "cpu":
-            modules = [_channels_last(module) for module in modules]
+        elif compile and device.type == "cpu":  # as in folders that were begun without `prepared`
+            modules = [
+                to_device(copy.deepcopy(plain), device) if isinstance(plain, nn.Module) else plain
+                for plain in self.plain
+            ]
         self.is_compiled = compile
         self.use(modules)
         self.precision = precision
@@ -89,12 +86,9 @@ class Labeler:
     def __call__(self, noisy: Tensor) -> tuple[Tensor, int]:
         with self._evaluation():
             if self._votes is None:
-                scores = scores_of(self.compiled[0](noisy))
-                _check_scores(scores, len(noisy))
-                is_nan = scores.isnan().any(-1)
-                labels = scores.argmax(-1)[None]
-                return labels.masked_fill(is_nan, scores.shape[-1]).to(self.device), scores.shape[-1]
-            scores = confidences(self.compiled, noisy)
+                scores = _checked_scores(scores_of(self.compiled[0](noisy)), len(noisy))[None]
+            else:
+                scores = confidences(self.compiled, noisy)
             return self.of_votes(scores), scores.shape[-1]
 
     def confidences(self, noisy: Tensor, members: slice) -> Tensor:
@@ -103,9 +97,8 @@ class Labeler:
             return confidences(self.compiled[members], noisy)
 
     def of_votes(self, scores: Tensor) -> Tensor:
-        """Every vote's labels (V, B) from all members' confidences."""
-        assert self._votes is not None
-        labels = torch.stack([vote(scores) for vote in self._votes])
+        """Every vote's labels (V, B) from all members' confidences, or those of the classifier's scores."""
+        labels = scores.argmax(-1) if self._votes is None else torch.stack([v(scores) for v in self._votes])
         return labels.masked_fill(scores.isnan().any(-1).any(0), scores.shape[-1]).to(self.device)
 
     def scores(self, classifiers: Sequence[Classifier], noisy: Tensor) -> list[Tensor]:
@@ -136,7 +129,7 @@ def own_precision(classifiers: Sequence[Classifier]) -> str:
     modules = [classifier for classifier in classifiers if isinstance(classifier, nn.Module)]
     dtypes = {weight.dtype for module in modules for weight in module.parameters()}
     if torch.float64 in dtypes:
-        warnings.warn("the model's weights are float64; it is certified in float32", stacklevel=3)
+        warnings.warn("the model's weights are float64; it is certified in float32", stacklevel=4)
     halves = [name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes]
     return halves[0] if halves else "float32"
 
@@ -147,11 +140,9 @@ def _in_precision(classifier: Classifier, precision: str) -> Classifier:
     if precision not in DTYPES:
         raise unknown_name("precision", precision, DTYPES)
     if not isinstance(classifier, nn.Module):
-        if precision != "float32":
-            raise UserError(
-                f"only a torch module can be run in {precision}; given: {type(classifier).__name__}"
-            )
-        return classifier
+        if precision == "float32":
+            return classifier
+        raise UserError(f"only a torch module can be run in {precision}; given: {type(classifier).__name__}")
     dtypes = {parameter.dtype for parameter in classifier.parameters()}
     names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
     if rounded := names & {"float16", "bfloat16"} - {precision}:
@@ -162,26 +153,16 @@ def _in_precision(classifier: Classifier, precision: str) -> Classifier:
     return copy.deepcopy(classifier).to(DTYPES[precision])
 
 
-def _channels_last(classifier: Classifier) -> Classifier:
-    """A copy of a module in the layout that is fastest for compiled code on a CPU; other callables unchanged.
-
-    Folders that were begun without `prepared` classifiers continue in this form.
-    """
-    if not isinstance(classifier, nn.Module):
-        return classifier
-    return to_device(copy.deepcopy(classifier), torch.device("cpu"))
-
-
-def _check_scores(scores: object, batch: int) -> None:
-    if not is_scores(scores, batch):
-        returned = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        hint = ""
-        if isinstance(scores, Tensor) and scores.ndim == 2 and len(scores) > batch:
-            hint = "; an ensemble in one module goes to sw.certify_members"
-        raise UserError(
-            f"the model must return one score per class, a tensor of shape ({batch}, K) with K >= 2; "
-            f"returned: {returned}{hint}"
-        )
+def _checked_scores(scores: Any, batch: int) -> Tensor:
+    if is_scores(scores, batch):
+        return scores  # type: ignore[no-any-return]
+    shape = tuple(scores.shape) if isinstance(scores, Tensor) else ()
+    is_ensemble = len(shape) == 2 and shape[0] > batch
+    raise UserError(
+        f"the model must return one score per class, a tensor of shape ({batch}, K) with K >= 2; "
+        f"returned: {shape or type(scores).__name__}"
+        + ("; an ensemble in one module goes to sw.certify_members" if is_ensemble else "")
+    )
 
 
 @contextmanager
@@ -200,10 +181,9 @@ def _arithmetic(precision: str) -> Iterator[None]:
 
 
 def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -> int:
-    """A batch size near the fastest: small for the caches of a CPU, large for an accelerator.
+    """A batch size near the fastest: small for a CPU's caches, large for an accelerator.
 
-    On a CPU batches larger than `draws`, the samples per input, gain nothing. Powers of two suit matrix
-    products in half precision there: 256 for 28x28, 64 for 3x32x32.
+    On a CPU at most `draws`, the samples per input, and a power of two: 256 for 28x28, 64 for 3x32x32.
     """
     pixels = math.prod(shape)
     if device.type == "cpu":

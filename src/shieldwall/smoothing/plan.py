@@ -7,8 +7,8 @@ from typing import Any
 from shieldwall.ensembles.votes import VoteSet
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes.recipe import Certification
-from shieldwall.results.certificates import Certificates
-from shieldwall.smoothing.certificates import Counts, Ints, certificates_from_counts
+from shieldwall.results.certificates import Certificates, Ints
+from shieldwall.smoothing.certificates import Counts, certificates_from_counts
 from shieldwall.smoothing.count_bounds import OneSided, TwoSided
 from shieldwall.smoothing.eas import eas_from_counts
 from shieldwall.smoothing.radius import Ball
@@ -44,10 +44,10 @@ class Plan:
     def settings(self) -> dict[str, Any]:
         """The plan as plain data, for the settings file beside the certificates."""
         c = self.certification
-        stopping = {"radii": sorted({float(radius) for radius in c.radii})} if c.radii else {}
         return {
             "noise": str(self.noise), "size": self.size, "norm": self.ball.norm, "n0": c.n0, "n": c.n,
-            "alpha": c.alpha, "bound": c.bound if c.radii else str(self.stopping.bound), **stopping,
+            "alpha": c.alpha, "bound": c.bound if c.radii else str(self.stopping.bound),
+            **({"radii": sorted({float(radius) for radius in c.radii})} if c.radii else {}),
             "seed": self.seed, "precision": c.precision,
             **({"correct_only": True} if self.correct_only else {}),
         }  # fmt: skip
@@ -64,14 +64,11 @@ class Plan:
             "seed": self.seed,
         }  # fmt: skip
         kinds = selection.shape[-1]
-        every_row = certificates_from_counts(
-            selection.reshape(-1, kinds), estimation.reshape(-1, kinds), **how
-        )
+        by_row = certificates_from_counts(selection.reshape(-1, kinds), estimation.reshape(-1, kinds), **how)
         num_votes = len(votes.counted)
-        by_vote = {vote.name: every_row[k::num_votes] for k, vote in enumerate(votes.counted)}
+        by_vote = {vote.name: by_row[k::num_votes] for k, vote in enumerate(votes.counted)}
         if EAS in votes.reported:
-            members = votes.member_rows
-            in_order = members == list(range(len(members)))
-            rows = slice(len(members)) if in_order else members  # a slice is no copy
+            in_order = votes.member_rows == list(range(len(votes.member_rows)))
+            rows = slice(len(votes.member_rows)) if in_order else votes.member_rows  # a slice is no copy
             by_vote[EAS] = eas_from_counts(selection[:, rows], estimation[:, rows], **how)
         return {name: by_vote[name] for name in votes.reported}

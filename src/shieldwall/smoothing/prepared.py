@@ -2,9 +2,8 @@
 
     batch norm after a convolution    W' = W gamma / s,  b' = (b - mean) gamma / s + beta,  s^2 = var + eps
 
-In evaluation mode this is the same function with one pass less over each feature map. Weights are merged in
-float32, before they are rounded to the precision. On a CPU convolutions have their channels last.
-Inductor's `freezing` adds nothing to this (within 3 % on LeNet and ResNet-20).
+Weights are merged in float32, before they are rounded to the precision. On a CPU convolutions have their
+channels last. Inductor's `freezing` adds nothing to this (within 3 % on LeNet and ResNet-20).
 """
 
 import copy
@@ -40,8 +39,7 @@ def prepared(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.
 def merge_norms(module: nn.Module) -> nn.Module:
     """The module with batch norms merged into the convolutions before them; in place.
 
-    Its code is followed by torch.fx. Where it cannot be, as with conditions on the input, the parts of the
-    module are tried one by one.
+    Where torch.fx cannot follow its code, the parts of the module are tried one by one.
     """
     from torch import fx
 

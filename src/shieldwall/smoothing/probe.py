@@ -2,9 +2,9 @@
 
     batches   (a, b, a, b) twice    (c, d, a, b)    (a)    (b)
 
-A certificate is about a function: the same noisy image has the same scores whenever it is classified and
-whatever is beside it. c and d have four times the noise, so that statistics of the batch differ. Scores count
-as changed if those of a and of b both are: one image alone may lie where rounding decides a vote.
+The same noisy image must have the same scores whenever it is classified and whatever is beside it. c and d
+have four times the noise, so that statistics of the batch differ. Scores count as changed if those of a and
+of b both are: one image alone may lie where rounding decides a vote.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,12 @@ from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.inference import Classifier, Labeler
 
 REPEATED = 1e-3
-"""How much scores may change in the same batch again, as a part of the largest one.
-
-Kernels sum in the same order then; what remains is room for those of a GPU that do not.
-"""
+"""How much scores may change in the same batch again, as a part of the largest: some GPU kernels do."""
 REARRANGED = 4 * torch.finfo(torch.bfloat16).eps
 """The same in another batch: kernels sum in another order, and a function may compute in bfloat16 inside.
 
-Measured on a CPU in float32 and bfloat16: LeNet, ResNet-20 and ResNet-110 in evaluation mode change by 1e-6
-at most, the latter two with batch norm in training mode by 0.2 at least.
+Measured on a CPU: LeNet and ResNets in evaluation mode change by 1e-6 at most, those with batch norm in
+training mode by 0.2 at least.
 """
 _ROWS = 4
 _SAME, _BESIDE = [0, 1, 0, 1], [2, 3, 0, 1]
@@ -42,8 +39,7 @@ def noisy_images(noise: Noise, image: Tensor, seed: int, device: torch.device) -
 def check_is_function(labeler: Labeler, noisy: Tensor, batch_size: int) -> None:
     """Refuse classifiers that are random or depend on the batch, at the noisy images.
 
-    Those that take no batch of 4 are tried with batches of `batch_size`, if that is more. What fails there
-    too is left to the sampler, which says why.
+    Those that take no batch of 4 are tried with `batch_size`; what fails there too is left to the sampler.
     """
 
     def scores(order: list[int], rows: int) -> list[Tensor]:
@@ -79,10 +75,7 @@ def check_is_function(labeler: Labeler, noisy: Tensor, batch_size: int) -> None:
 
 
 def difference(labeler: Labeler, others: Sequence[Classifier], noisy: Tensor) -> float | None:
-    """How far the scores of other forms of the classifiers are from theirs, as a part of the largest score.
-
-    None if one of the two cannot be had at these images.
-    """
+    """How far other forms' scores are from the classifiers', as a part of the largest; None for no scores."""
     plain, other = (labeler.scores(form, noisy) for form in (labeler.plain, others))
     if not plain or not other:
         return None

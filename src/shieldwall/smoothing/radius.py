@@ -4,37 +4,27 @@
 
 In d dimensions ||v||_p <= d^max(0, 1/p - 1/q) ||v||_q, by Hoelder's inequality where p < q and because
 norms fall with their order where p >= q; a vector of equal entries, or one along an axis, attains it. So
-the q-ball of radius r_q lies in the p-ball of radius r_p, and no larger one does:
-
-    from   to l1    to l2           to linf
-    l1     r        r / sqrt(d)     r / d
-    l2     r        r               r / sqrt(d)
-    linf   r        r               r
+the q-ball of radius r_q lies in the p-ball of radius r_p, and no larger one does.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise, as_noise
 from shieldwall.noise.registry import parse_noise
+from shieldwall.results.certificates import Floats
 from shieldwall.vocabulary import NORMS
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-_INVERSE_ORDER = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
-_Radius = TypeVar("_Radius", float, NDArray[np.float64], "Tensor")
+_INVERSE_ORDER = dict(zip(NORMS, (1.0, 0.5, 0.0), strict=True))
+_Radius = TypeVar("_Radius", float, Floats)
 
 
 def in_norm(radius: _Radius, native: str, wanted: str, size: int) -> _Radius:
-    """The radius of the largest `wanted`-ball inside the `native` ball of this radius in `size` dimensions.
-
-    `radius` is a number, an array or a tensor of them.
-    """
+    """The radius of the largest `wanted`-ball in the `native` ball of this radius, in `size` dimensions."""
     for norm in (native, wanted):
         if norm not in NORMS:
             raise unknown_name("norm", norm, NORMS)
@@ -63,16 +53,11 @@ class Ball:
         """The ball in `norm`, by default the noise's; `size` is needed only where radii depend on it."""
         noise = parse_noise(noise) if isinstance(noise, str) else as_noise(noise)
         norm = norm or noise.norm
-        if norm not in NORMS:
-            raise UserError(f"norm must be one of {', '.join(NORMS)}; given: {norm!r}")
-        if size is None:
-            same = in_norm(1.0, noise.norm, norm, 1) == in_norm(1.0, noise.norm, norm, 2)
-            if not same or noise.total_variation(2):
-                raise UserError(f"radii of {noise} in the norm {norm} depend on the inputs' size: give size=")
-            size = 1
-        return cls(noise, norm, size)
+        if (in_norm(1.0, noise.norm, norm, 2) != 1 or noise.total_variation(2)) and size is None:
+            raise UserError(f"radii of {noise} in the norm {norm} depend on the inputs' size: give size=")
+        return cls(noise, norm, 1 if size is None else size)
 
-    def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
+    def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> Floats:
         distance = self.noise.total_variation(self.size)
         a = np.asarray(p_a, dtype=np.float64) - distance
         b = (1.0 - np.asarray(p_a, dtype=np.float64) if p_b is None else np.asarray(p_b)) + distance

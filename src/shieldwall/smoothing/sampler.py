@@ -2,13 +2,12 @@
 
     inputs in line -> draws of several fill one batch -> members -> votes -> counts[input, vote, class]
 
-Every batch has the same shape, so that a draw is classified by the same kernels whatever shares its
-batch. With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever
-the work began: some kernels round by row. An input stops after T draws, or at a look at which its
-stopping rule says so; looks are fixed numbers of draws, so no decision depends on the batches (the rows
-then do, on what other inputs needed). Where true classes are given, an input for which every vote chose
-another one is complete after n0 draws. On an accelerator the counts of one batch are read while the next
-one runs: the device never waits for the host.
+Every batch has the same shape, so that a draw is classified by the same kernels whatever shares its batch.
+With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever the work
+began: some kernels round by row. An input stops after T draws, or at a look at which its stopping rule says
+so; looks are fixed numbers of draws, so no decision depends on the batches. Where true classes are given, an
+input for which every vote chose another one is complete after n0 draws. On an accelerator the counts of one
+batch are read while the next one runs: the device never waits for the host.
 """
 
 import math
@@ -19,19 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shieldwall.devices import is_out_of_memory
+from shieldwall.devices import check_memory, is_out_of_memory
 from shieldwall.ensembles.votes import Vote, VoteSet
 from shieldwall.errors import UserError, check_int
 from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Noise
+from shieldwall.results.certificates import Ints
 from shieldwall.smoothing.buffer import CountSnapshot, DrawBuffer, NoiseStream, PendingInput
-from shieldwall.smoothing.certificates import Counts, Ints
-from shieldwall.smoothing.inference import (
-    Classifier,
-    Labeler,
-    default_batch_size,
-    largest_fitting_batch,
-)
+from shieldwall.smoothing.certificates import Counts
+from shieldwall.smoothing.inference import Classifier, Labeler, default_batch_size, largest_fitting_batch
 from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.probe import check_is_function, difference, noisy_images, tolerance
 from shieldwall.smoothing.stopping import Stopping
@@ -49,23 +44,11 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        classifiers: Sequence[Classifier],
-        votes: Sequence[Vote] | None,
-        noise: Noise,
-        n0: int,
-        stopping: Stopping,
-        *,
-        seed: int,
-        shape: Sequence[int],
-        device: torch.device,
-        batch_size: int | None = None,
-        precision: str = "float32",
-        compile: bool = False,
-        prepare: bool = False,
-        example: Tensor | None = None,
-        truth: Tensor | None = None,
-    ) -> None:
+        self, classifiers: Sequence[Classifier], votes: Sequence[Vote] | None, noise: Noise, n0: int,
+        stopping: Stopping, *, seed: int, shape: Sequence[int], device: torch.device,
+        batch_size: int | None = None, precision: str = "float32", compile: bool = False,
+        prepare: bool = False, example: Tensor | None = None, truth: Tensor | None = None,
+    ) -> None:  # fmt: skip
         """With an example of the inputs the classifiers are tried at it first (`smoothing.probe`).
 
         `prepare` takes their fastest form (`smoothing.prepared`) if that agrees with them there. `truth` has
@@ -75,6 +58,7 @@ class Sampler:
             check_int("batch_size", batch_size)
             if batch_size < 1:
                 raise UserError(f"batch_size must be at least 1; given: {batch_size}")
+            check_memory(f"a batch of {batch_size:,} inputs", batch_size, *shape)
         self.noise, self.n0, self.stopping, self.seed = noise, n0, stopping, seed
         self.shape, self.device, self.truth = tuple(shape), device, truth
         self.looks = ([] if truth is None else [0]) + stopping.looks()
@@ -87,39 +71,32 @@ class Sampler:
         if example is not None:
             noisy = noisy_images(noise, example, seed, device)
             check_is_function(self.labeler, noisy, self.batch_size)
-        if prepare:
-            self._check_prepared(noisy)
+        if prepare:  # the fastest form must be the same function
+            apart = None if noisy is None else difference(self.labeler, self.labeler.modules, noisy)
+            self.is_prepared = apart is not None and apart <= tolerance(self.labeler.dtype)
+            if not self.is_prepared:
+                self.labeler.use(self.labeler.plain)
         if compile:
             self._warm_up(noisy)
 
     @classmethod
     def of_plan(
-        cls,
-        members: Sequence[Classifier],
-        votes: VoteSet | None,
-        plan: Plan,
-        *,
-        shape: Sequence[int],
-        device: torch.device,
-        batch_size: int | None = None,
-        compile: bool = False,
-        prepare: bool = False,
-        example: Tensor | None = None,
-        truth: Tensor | None = None,
-    ) -> "Sampler":
+        cls, members: Sequence[Classifier], votes: VoteSet | None, plan: Plan, *,
+        shape: Sequence[int], device: torch.device, batch_size: int | None = None, compile: bool = False,
+        prepare: bool = False, example: Tensor | None = None, truth: Tensor | None = None,
+    ) -> "Sampler":  # fmt: skip
+        c = plan.certification
         return cls(
-            members, None if votes is None else votes.counted, plan.noise, plan.certification.n0,
-            plan.stopping, seed=plan.seed, shape=shape, device=device, batch_size=batch_size,
-            precision=plan.certification.precision, compile=compile, prepare=prepare,
-            example=example, truth=truth,
+            members, None if votes is None else votes.counted, plan.noise, c.n0, plan.stopping,
+            seed=plan.seed, shape=shape, device=device, batch_size=batch_size, precision=c.precision,
+            compile=compile, prepare=prepare, example=example, truth=truth,
         )  # fmt: skip
 
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
         """The counts of one (index, image) after the other, in the order given.
 
-        Inputs are taken when there is room for them: a source that ends early ends the work after the
-        inputs taken so far. `first_place` is the first one's place in a longer list of which these inputs
-        are a part.
+        A source that ends early ends the work after the inputs taken so far. `first_place` is the first one's
+        place in a longer list of which these are a part.
         """
         shortest = self.n0 + self.looks[0]
         batches_ahead = 3 if self.device.type == "cuda" else 2
@@ -170,13 +147,6 @@ class Sampler:
         with model_errors(self.shape):
             return largest_fitting_batch(size, classify_rows)
 
-    def _check_prepared(self, noisy: Tensor | None) -> None:
-        """Go back to the classifiers as they are where the prepared ones do something else, or fail."""
-        apart = None if noisy is None else difference(self.labeler, self.labeler.modules, noisy)
-        if apart is None or apart > tolerance(self.labeler.dtype):
-            self.labeler.use(self.labeler.plain)
-            self.is_prepared = False
-
     def _warm_up(self, noisy: Tensor | None) -> None:
         """Compile before there is anything to lose, or say why that cannot be done."""
         try:
@@ -203,12 +173,10 @@ class _Scheduler:
     def __init__(
         self, sampler: Sampler, buffer: DrawBuffer, source: Iterator[tuple[int, Tensor]], first_place: int
     ) -> None:
-        self._sampler = sampler
+        self._sampler, self._looks = sampler, sampler.looks
         self._buffer = buffer
-        self._source = source
-        self._source_has_ended = False
+        self._source, self._source_has_ended = source, False
         self._first_place = first_place
-        self._looks = sampler.looks
         self._under_way: dict[int, PendingInput] = {}
         self._free = deque(range(buffer.slots))
         self._complete: dict[int, Counts] = {}
@@ -242,7 +210,8 @@ class _Scheduler:
         """Fill the batch; return the inputs to be looked at after it."""
         due = []
         while room := self._buffer.size - self._buffer.rows:
-            pending = self._earliest() or self._take()
+            waiting = (pending for pending in self._under_way.values() if not pending.is_due)
+            pending = next(waiting, None) or self._take()  # the earliest that has draws to make
             if pending is not None:
                 wanted = self._sampler.n0 + self._looks[pending.looks_done]
                 self._buffer.add(pending, min(wanted - pending.drawn, room))
@@ -255,23 +224,16 @@ class _Scheduler:
                 break
         return due
 
-    def _earliest(self) -> PendingInput | None:
-        """The earliest input that has draws to make."""
-        return next((pending for pending in self._under_way.values() if not pending.is_due), None)
-
     def _take(self) -> PendingInput | None:
         """Begin the next input, if there is one and room for it."""
         if self._source_has_ended or not self._free or self._taken - self._given >= MOST_WAITING:
             return None
-        source_item = next(self._source, None)
-        if source_item is None:
+        index, image = next(self._source, (0, None))
+        if image is None:
             self._source_has_ended = True
             return None
-        index, image = source_item
-        sampler = self._sampler
-        pending = PendingInput(
-            self._taken, index, sampler.send(image), self._free.popleft(), sampler.noise_stream(index)
-        )
+        sampler, slot = self._sampler, self._free.popleft()
+        pending = PendingInput(self._taken, index, sampler.send(image), slot, sampler.noise_stream(index))
         self._under_way[pending.order] = pending
         self._taken += 1
         return pending
@@ -287,9 +249,8 @@ class _Scheduler:
             pending.is_due = False
             pending.looks_done += 1
             if is_decided:
-                self._complete[pending.order] = Counts(
-                    pending.index, of_input[:, 0].copy(), of_input[:, 1].copy()
-                )
+                selection, estimation = of_input[:, 0].copy(), of_input[:, 1].copy()
+                self._complete[pending.order] = Counts(pending.index, selection, estimation)
                 self._buffer.clear(pending.slot)
                 self._free.append(pending.slot)
                 del self._under_way[pending.order]

@@ -5,43 +5,29 @@ After t <= n draws, S of them for class A:
     certified at r    the `Sequential` bound of S among t gives a radius of at least r
     given up at r     P(H <= S) < futility sqrt(t / n),  H ~ Hypergeometric(n, S_r, t)
 
-where S_r is the number of successes that certifies r at the last look, n. A rule cannot make a certificate
-wrong: its `bound` holds at every t at once. It can lose one by giving up, and how often is known. If the
-n draws would hold S_r successes or more, then which of the draws they are is chance, and the first t hold
-S or fewer with probability P(H <= S) at most, whatever p is. So that is the share, at one look, of what the
-last look would certify and what is given up nonetheless; 0 where the draws that are left are too few.
+where S_r is the number of successes that certifies r at the last look, n. No rule can make a certificate
+wrong: its `bound` holds at every t at once. It can lose one by giving up. If the n draws would hold S_r
+successes or more, the first t hold S or fewer with probability P(H <= S) at most, whatever p is: that is
+the share, at one look, of what the last look would certify and is given up nonetheless.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from shieldwall.binomial import check_alpha, smallest_certifying_n
+from shieldwall.binomial import check_draws
 from shieldwall.errors import UserError
-from shieldwall.smoothing.count_bounds import (
-    LAST_LOOK,
-    Bound,
-    Floats,
-    Ints,
-    OneSided,
-    Sequential,
-    count_of_class,
-)
+from shieldwall.noise.distributions import Noise
+from shieldwall.results.certificates import Floats, Ints
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Bound, OneSided, Sequential, count_of_class
+from shieldwall.smoothing.radius import Ball
 
 FIRST_LOOK = 40
 LOOK_RATIO = 1.2
-_ONE_SIDED = OneSided()
-
-
-class HasRadius(Protocol):
-    """Noise, or a ball of some norm around it."""
-
-    def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]: ...
 
 
 class Stopping(ABC):
@@ -66,7 +52,7 @@ class FixedSampleSize(Stopping):
     """n samples for every input."""
 
     n: int
-    bound: Bound = _ONE_SIDED
+    bound: Bound = OneSided()  # noqa: RUF009 (frozen)
 
     def looks(self) -> list[int]:
         return [self.n]
@@ -79,26 +65,23 @@ class FixedSampleSize(Stopping):
 class StopAtRadii(Stopping):
     """Stops when each of the radii is certified or given up. 0, clean accuracy, is always among them.
 
-    What is decided depends on t and S only, and each decision is a threshold on S: the thresholds are
-    found once for every look, with the very functions that make certificates. Radii share one lower
-    bound, so however many there are, alpha is spent once.
+    What is decided depends on t and S only: a threshold on S for every look, found once with the very
+    functions that make certificates. Radii share one lower bound, so alpha is spent once.
     """
 
     radii: Sequence[float]
-    noise: HasRadius
+    noise: Noise | Ball
     n: int
     alpha: float
     futility: float = 0.1
-    _thresholds: dict[int, tuple[Ints, Ints]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _thresholds: dict[int, tuple[Ints, Ints]] = field(default_factory=dict, init=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_plan(self.n, self.alpha, self.futility)
-        if not len(self.radii):
-            raise UserError("radii needs at least one radius; given: none")
+        check_draws(1, self.n, self.alpha, LAST_LOOK)
+        if not 0.0 < self.futility < 1.0:
+            raise UserError(f"futility must lie between 0 and 1; given: {self.futility}")
         for radius in self.radii:
-            if not (math.isfinite(radius) and radius >= 0):
+            if not 0 <= radius < math.inf:
                 raise UserError(f"radii must be finite numbers from 0 up; given: {radius}")
         object.__setattr__(self, "radii", tuple(sorted({0.0, *map(float, self.radii)})))
         self._find_thresholds(self.looks())
@@ -109,7 +92,12 @@ class StopAtRadii(Stopping):
 
     def looks(self) -> list[int]:
         """Numbers that grow by a fifth each, and the one at which nothing but successes is enough."""
-        return sorted({*_geometric_looks(self.n), max(1, self.draws_if_sure)})
+        looks = {self.n, max(1, self.draws_if_sure)}
+        look = min(FIRST_LOOK, self.n)
+        while look < self.n:
+            looks.add(look)
+            look = math.ceil(look * LOOK_RATIO)
+        return sorted(looks)
 
     @property
     def draws_if_sure(self) -> int:
@@ -136,15 +124,22 @@ class StopAtRadii(Stopping):
         draws = np.repeat([[*looks, self.n]], len(self.radii), axis=0).T
         certifying = _fewest(lambda successes: self._certified(successes, draws), draws)
         for t, row in zip(looks, certifying[:-1], strict=True):
-            level = self.futility * math.sqrt(t / self.n)
-            self._thresholds[t] = row, _futility_thresholds(certifying[-1], t, self.n, level)
+            self._thresholds[t] = row, self._losing(certifying[-1], t)
+
+    def _losing(self, needed: Ints, t: int) -> Ints:
+        """The largest s with P(H <= s) < level, H ~ Hypergeometric(n draws, `needed` successes, t drawn)."""
+        from scipy.stats import hypergeom
+
+        level = self.futility * math.sqrt(t / self.n)
+        largest = np.asarray(hypergeom.ppf(level, self.n, np.minimum(needed, self.n), t)).astype(np.int64) - 1
+        return np.where(needed > self.n, t, largest)
 
     def _certified(self, successes: Ints, draws: Ints) -> NDArray[np.bool_]:
         radius = _radius(self.noise, self.bound.lower(successes, draws, self.alpha))
         return (radius > 0) & (radius >= np.array(self.radii))
 
 
-def fewest_draws(noise: HasRadius, radius: float, alpha: float) -> float:
+def fewest_draws(noise: Noise | Ball, radius: float, alpha: float) -> float:
     """No test at alpha certifies `radius` from fewer draws, all of one class; inf where none can.
 
     For Gaussian noise ln alpha / ln Phi(radius / sigma).
@@ -154,16 +149,9 @@ def fewest_draws(noise: HasRadius, radius: float, alpha: float) -> float:
     return float(found[0]) if found[0] <= most[0] else math.inf
 
 
-def _radius(noise: HasRadius, p: Floats) -> Floats:
+def _radius(noise: Noise | Ball, p: Floats) -> Floats:
     """The radius that p buys, 0 for none: the smaller one of what rounding makes of two ways to ask."""
     return np.maximum(np.minimum(noise.radius(p), noise.radius(p, 1.0 - p)), 0.0)
-
-
-def _geometric_looks(n: int) -> list[int]:
-    looks = [min(FIRST_LOOK, n)]
-    while (following := math.ceil(looks[-1] * LOOK_RATIO)) < n:
-        looks.append(following)
-    return looks if looks[-1] == n else [*looks, n]
 
 
 def _fewest(holds: Callable[[Ints], NDArray[np.bool_]], most: Ints) -> Ints:
@@ -174,23 +162,3 @@ def _fewest(holds: Callable[[Ints], NDArray[np.bool_]], most: Ints) -> Ints:
         holds_there = (middle >= 0) & holds(np.maximum(middle, 0))
         at, below = np.where(holds_there, middle, at), np.where(holds_there, below, middle)
     return at
-
-
-def _futility_thresholds(needed: Ints, t: int, n: int, level: float) -> Ints:
-    """The largest s with P(H <= s) < level, H ~ Hypergeometric(n draws, `needed` successes, t drawn)."""
-    from scipy.stats import hypergeom
-
-    reachable = np.minimum(needed, n)
-    largest = np.asarray(hypergeom.ppf(level, n, reachable, t)).astype(np.int64) - 1
-    return np.where(needed > n, t, largest)
-
-
-def _check_plan(n: int, alpha: float, futility: float) -> None:
-    check_alpha(alpha)
-    if n < (smallest := smallest_certifying_n(LAST_LOOK * alpha)):
-        raise UserError(
-            f"n = {n} is too few samples to certify anything at alpha = {alpha:g}, of which the last look "
-            f"uses {LAST_LOOK:g}; use n >= {smallest}"
-        )
-    if not 0.0 < futility < 1.0:
-        raise UserError(f"futility must lie between 0 and 1; given: {futility}")

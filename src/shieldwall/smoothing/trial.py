@@ -1,7 +1,7 @@
 """Batch size, number of threads and whether to compile, by a short trial on a CPU.
 
 The choice changes speed, and rounding where kernels depend on it. So it is made once, written to the settings
-of the certificates and kept by whatever continues them. Little work is not worth a trial.
+of the certificates and kept by whatever continues them.
 """
 
 import time
@@ -94,10 +94,7 @@ def _best(seconds: dict[int, float], default: int) -> int:
 
 
 def seconds_per_draw(sampler: Sampler, size: int, clock: Clock) -> float:
-    """The mean time of batches of this size, after one that does not count, per row.
-
-    Not the shortest time: on a shared machine threads wait for each other, now and then for very long.
-    """
+    """The mean time per row of batches of this size, after one that does not count."""
     labeler = sampler.labeler
     batch = torch.randn(size, *sampler.shape, generator=torch.Generator().manual_seed(0))
     batch = batch.to(labeler.device, labeler.dtype, memory_format=labeler.memory_format(sampler.shape))

@@ -3,10 +3,9 @@
     members that have run: k,  s = the sum of their confidences (B, K)
     the label is decided if    s_first - s_second > N - k
 
-because each member to come adds at most 1 to a class and takes nothing away. The rows that are not decided
-are gathered, and the next member runs once they fill a batch. So every member sees batches of the one size,
-and a row's confidences are those that it has anywhere else, up to rounding where kernels depend on a row's
-place. On three and five LeNets, MNIST at sigma 1, 24 and 30 % of the passes are spared.
+because each member to come adds at most 1 to a class and takes nothing away. The next member runs once the
+undecided rows fill a batch, so that every member sees batches of one size. On three and five LeNets, MNIST at
+sigma 1, 24 and 30 % of the passes are spared.
 """
 
 from collections.abc import Iterator

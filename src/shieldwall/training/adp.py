@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
 
@@ -44,9 +43,7 @@ class ADP(Objective):
 
     def __post_init__(self) -> None:
         check_copies(self.noise, self.num_noise)
-        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
-            if not 0 <= value < math.inf:
-                raise UserError(f"{name} must be a number that is not negative; given: {value}")
+        self._check_not_negative("alpha", "beta")
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         logits = torch.stack([member_logits(member, batch.noisy) for member in members])

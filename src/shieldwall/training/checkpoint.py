@@ -1,7 +1,7 @@
 """Everything training needs to resume, in one safetensors file: weights, momentum, the log, the position."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +27,10 @@ class Position(NamedTuple):
 
 
 def save(
-    path: Path,
-    members: Sequence[nn.Module],
-    optimizers: Sequence[torch.optim.Optimizer],
-    records: Sequence[dict[str, Any]],
-    fingerprint: str,
+    path: Path, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer],
+    records: Sequence[dict[str, Any]], fingerprint: str,
     position: Position = Position(),  # noqa: B008  (immutable)
-) -> None:
+) -> None:  # fmt: skip
     """Replace the checkpoint by one at this position of the epoch after the last of `records`."""
     tensors = {
         f"member.{k}.{name}": value
@@ -52,10 +49,7 @@ def save(
 
 
 def load(
-    path: Path,
-    members: Sequence[nn.Module],
-    optimizers: Sequence[torch.optim.Optimizer],
-    fingerprint: str,
+    path: Path, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer], fingerprint: str
 ) -> tuple[list[dict[str, Any]], Position]:
     """Put members and optimizers back to where the checkpoint was written, and return its log and where."""
     check_seal(path)
@@ -70,8 +64,8 @@ def load(
         )
     for k, member in enumerate(members):
         prefix = f"member.{k}."
-        own = {name: value for name, value in tensors.items() if name.startswith(prefix)}
-        load_weights(member, {name.removeprefix(prefix): value for name, value in own.items()}, path)
+        own = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
+        load_weights(member, own, path)
     for k, (parameter, optimizer) in enumerate(_parameters(optimizers)):
         if (buffer := tensors.get(f"momentum.{k}")) is not None:
             # Laid out as the parameter is: fused optimizers take no other.
@@ -81,10 +75,7 @@ def load(
 
 def _parameters(
     optimizers: Sequence[torch.optim.Optimizer],
-) -> list[tuple[Tensor, torch.optim.Optimizer]]:
-    return [
-        (parameter, optimizer)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    ]
+) -> Iterator[tuple[Tensor, torch.optim.Optimizer]]:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            yield from ((parameter, optimizer) for parameter in group["params"])

@@ -31,9 +31,7 @@ class Consistency(MemberObjective):
         super().__post_init__()
         if self.num_noise < 2:
             raise UserError(f"num_noise must be at least 2, for copies to agree; given: {self.num_noise}")
-        for name, value in (("lam", self.lam), ("eta", self.eta)):
-            if not 0 <= value < math.inf:
-                raise UserError(f"{name} must be a number that is not negative; given: {value}")
+        self._check_not_negative("lam", "eta")
 
     def member_loss(
         self, member: nn.Module, batch: NoisyBatch, logits: Tensor
@@ -43,9 +41,6 @@ class Consistency(MemberObjective):
         log_p = log_p_by_copy.logsumexp(0) - math.log(batch.copies)
         divergence = (log_p.exp() * (log_p - log_p_by_copy)).sum(-1).mean()
         entropy = -(log_p.exp() * log_p).sum(-1).mean()
-        terms = {
-            "cross_entropy": cross_entropy.detach(),
-            "divergence": divergence.detach(),
-            "entropy": entropy.detach(),
-        }
-        return cross_entropy + self.lam * divergence + self.eta * entropy, terms
+        terms = {"cross_entropy": cross_entropy, "divergence": divergence, "entropy": entropy}
+        detached = {name: term.detach() for name, term in terms.items()}
+        return cross_entropy + self.lam * divergence + self.eta * entropy, detached

@@ -2,23 +2,21 @@
 
 DRT and GAL minimise functions of g = grad_x f(x), so training differentiates a backward pass. Autograd does
 that exactly but slowly: for a convolution's weights it runs convolutions with image-sized kernels, and for
-batch normalisation some forty elementwise kernels. Within `native_double_backward()` both use the kernels of
-ordinary training:
+batch normalisation some forty elementwise kernels. Here both use the kernels of ordinary training:
 
     convolution   gI = conv_T(gO, w), so for a cotangent v of gI:
                   dgO = conv(v, w),  dw = conv_weight_gradient(v, gO)
     batch norm    gI = w r (gO - mean(gO) - x^ mean(gO x^)),  x^ = (x - mean(x)) r,  r = 1 / std(x):
                   two sweeps over the activations, derived in `_batch_norm_second`
-    ReLU, pool    gI = J^T gO with J constant around x, so dgO = J v and dx = 0, which autograd would add
+    ReLU, pool    gI = J^T gO with J constant around x, so dgO = J v, and x, detached, gets no dx = 0
 
-Results are autograd's up to rounding. A step that needs the gradient of an input gradient then costs six
-convolutions per layer; plain training costs three. A backward pass that is itself to be differentiated
+Results are autograd's up to rounding. A backward pass that is itself to be differentiated
 (create_graph=True) has the gradients of inputs alone, not those of weights; one that stops at the weights
 stops before the images.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
@@ -35,26 +33,16 @@ BLOCK = 4
 """Pixels in each direction that are computed together where an input gradient has one channel, on a CPU."""
 
 
-@contextmanager
-def native_double_backward() -> Iterator[None]:
-    """Forward passes inside record convolutions and batch norms whose double backward is fast."""
-    with _Replace():
-        yield
-
-
 class _Replace(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func is torch.conv2d:
-            func = _conv2d
-        elif func is F.batch_norm:
-            func = _batch_norm
-        elif func in (F.relu, torch.relu):
-            func = _relu
-        elif func is F.max_pool2d:
-            func = _max_pool2d
-        return func(*args, **(kwargs or {}))
+        return _REPLACED.get(func, func)(*args, **(kwargs or {}))
+
+
+def native_double_backward() -> AbstractContextManager[object]:
+    """Forward passes inside record layers whose double backward is fast."""
+    return _Replace()
 
 
 def _conv2d(
@@ -102,10 +90,8 @@ class _Convolution(torch.autograd.Function):
 
 def _goes_on_to_input(ctx: Any) -> bool:
     """Whether this backward pass needs the first input's gradient: of the images training does not."""
-    if not ctx.needs_input_grad[0]:
-        return False
     try:
-        return torch._C._will_engine_execute_node(ctx.next_functions[0][0])
+        return ctx.needs_input_grad[0] and torch._C._will_engine_execute_node(ctx.next_functions[0][0])
     except RuntimeError:  # it does not say for a leaf whose gradient is asked for by autograd.grad
         return True
 
@@ -158,20 +144,8 @@ class _ReLU(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return _Mask.apply(grad, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
-
-
-class _Mask(torch.autograd.Function):
-    """gI = gO where out > 0"""
-
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor, out: Tensor) -> Any:
-        ctx.save_for_backward(out)
-        return torch.ops.aten.threshold_backward(grad, out, 0)
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> Any:
-        return torch.ops.aten.threshold_backward(v, *ctx.saved_tensors, 0), None
+        (out,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(grad, out.detach(), 0)
 
 
 def _max_pool2d(
@@ -196,21 +170,9 @@ class _MaxPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Any) -> Any:
-        return _Scatter.apply(grad, *ctx.saved_tensors, ctx.options), None  # type: ignore[no-untyped-call]
-
-
-class _Scatter(torch.autograd.Function):
-    """gI = gO added up at these entries"""
-
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor, x: Tensor, indices: Tensor, options: Any) -> Any:
-        ctx.save_for_backward(indices)
-        return torch.ops.aten.max_pool2d_with_indices_backward(grad, x, *options, indices)
-
-    @staticmethod
-    def backward(ctx: Any, v: Tensor) -> Any:
-        (indices,) = ctx.saved_tensors
-        return v.flatten(2).gather(2, indices.flatten(2)).view_as(indices), None, None, None
+        x, indices = ctx.saved_tensors
+        for_x = torch.ops.aten.max_pool2d_with_indices_backward(grad, x.detach(), *ctx.options, indices)
+        return for_x, None
 
 
 def _batch_norm(
@@ -238,9 +200,8 @@ class _BatchNorm(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor,
         running_mean: Tensor | None, running_var: Tensor | None, momentum: float, eps: float,
     ) -> Tensor:  # fmt: skip
-        out, mean, r = torch.native_batch_norm(
-            x, weight, bias, running_mean, running_var, True, momentum, eps
-        )
+        options = running_mean, running_var, True, momentum, eps
+        out, mean, r = torch.native_batch_norm(x, weight, bias, *options)
         ctx.save_for_backward(x, weight, mean, r)
         ctx.eps = eps
         return out
@@ -268,6 +229,12 @@ class _BatchNormInputGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Any:
         return *_fused(v.device.type)(v, *ctx.saved_tensors), None, None, None
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    torch.conv2d: _conv2d, F.batch_norm: _batch_norm, F.max_pool2d: _max_pool2d,
+    F.relu: _relu, torch.relu: _relu,
+}  # fmt: skip
 
 
 @cache

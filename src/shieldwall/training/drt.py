@@ -22,9 +22,8 @@ The defaults have the paper's effect on certified accuracy; the loss as printed 
 docs/equations.md has the numbers. Where nothing is valid a term is 0.
 
 The gradient of a norm is d||g|| = <g / ||g||, dg>, its unit vector held constant, and the directions of
-all pairs of a member add up. So each member needs one derivative of its input gradient along one
-direction, and the cost grows with N, not with the number of pairs. By turns (adxsec:alternative-design) one
-member needs it; the others' input gradients are constants, of ordinary backward passes.
+all pairs of a member add up. So each member needs one derivative of its input gradient along one direction:
+the cost grows with N, not with the number of pairs. By turns (adxsec:alternative-design) one member needs it.
 """
 
 from collections.abc import Sequence
@@ -40,14 +39,7 @@ from torch.nn import functional
 from shieldwall.errors import UserError, describe
 from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
-from shieldwall.training.objective import (
-    Loss,
-    MemberObjective,
-    NoisyBatch,
-    Objective,
-    member_logits,
-    widened,
-)
+from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, member_logits, widened
 
 CHOICES = {
     "norm": ("squared", "plain"),
@@ -92,11 +84,7 @@ class DRT(Objective):
                 f"DRT cannot wrap {describe(self.base)}: it needs a method with a loss per member, "
                 "such as gaussian, smoothadv or consistency"
             )
-        for name, rho in (("rho_gd", self.rho_gd), ("rho_cm", self.rho_cm)):
-            if not 0 <= rho < float("inf"):
-                raise UserError(f"{name} must be a number that is not negative; given: {rho}")
-        if self.warmup < 0:
-            raise UserError(f"warmup (epochs) must not be negative; given: {self.warmup}")
+        self._check_not_negative("rho_gd", "rho_cm", "warmup")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}; given: {getattr(self, name)!r}")
@@ -110,8 +98,7 @@ class DRT(Objective):
         return self.base.num_noise
 
     def at_epoch(self, epoch: int) -> Self:
-        scale = min(1.0, (epoch + 1) / self.warmup) if self.warmup else 1.0
-        base = self.base.at_epoch(epoch)
+        scale, base = self._warmed_up(epoch, self.warmup), self.base.at_epoch(epoch)
         return replace(self, base=base, rho_gd=scale * self.rho_gd, rho_cm=scale * self.rho_cm, warmup=0)
 
     @property
@@ -131,9 +118,8 @@ class DRT(Objective):
                 logits.append(member_logits(member, inputs))
         base = self.base.sum_of_losses(members, batch, self._base_logits(members, batch, logits))
         margins = [true_margin(own, batch.labels) for own in logits]
-        correct = torch.stack([own.detach().argmax(-1) == batch.labels for own in logits]).to(
-            margins[0].dtype
-        )
+        is_correct = torch.stack([own.detach().argmax(-1) == batch.labels for own in logits])
+        correct = is_correct.to(margins[0].dtype)
         groups = self._groups(correct, [runner_up(own, batch.labels) for own in logits], batch)
         counted = torch.stack(self._in_turn(margins, trained))
         if self.cm_over == "members":
@@ -183,9 +169,8 @@ class DRT(Objective):
         groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
         valid = torch.stack([_rows(correct, group).prod(0) for group in groups])
         if self.runner_up == "same":
-            same = [
-                torch.stack([runners_up[i] == runners_up[group[0]] for i in group]).all(0) for group in groups
-            ]
+            runners = torch.stack(list(runners_up))
+            same = [_rows(runners, group).eq(runners[group[0]]).all(0) for group in groups]
             valid = valid * torch.stack(same)
         weights = self._weights(valid, batch)
         return [Group(group, weight) for group, weight in zip(groups, weights, strict=True)]
@@ -241,9 +226,8 @@ def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], *, 
         step = slope.view(-1, *(1 for _ in total.shape[1:])) * total
         for i in members:
             directions[i] = directions[i] + step
-    linear = torch.stack(
-        [(direction * gradient).sum() for direction, gradient in zip(directions, gradients, strict=True)]
-    ).sum()
+    pairs = zip(directions, gradients, strict=True)
+    linear = torch.stack([(direction * gradient).sum() for direction, gradient in pairs]).sum()
     return value + linear - linear.detach()
 
 

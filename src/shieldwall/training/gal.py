@@ -3,8 +3,7 @@
     CE_i = CE(f_i(x + eps), y),     g_i = grad_x CE_i
 
 The papers leave out the constant 2 / (N (N - 1)): it moves no gradient, and makes the alignment 1 when
-all gradients agree, 0 when they are orthogonal, however many members there are. One member has no
-alignment.
+all gradients agree, 0 when they are orthogonal. One member has no alignment.
 
 g (N, m * B, C * H * W); cosines (N (N - 1) / 2, m * B).
 """
@@ -18,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
@@ -43,8 +41,7 @@ class GAL(Objective):
 
     def __post_init__(self) -> None:
         check_copies(self.noise, self.num_noise)
-        if not 0 <= self.weight < math.inf:
-            raise UserError(f"weight must be a number that is not negative; given: {self.weight}")
+        self._check_not_negative("weight")
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         noisy = batch.noisy.detach().requires_grad_()
@@ -55,19 +52,14 @@ class GAL(Objective):
         cross_entropies = torch.stack(losses).mean(1).sum()
         alignment = torch.zeros_like(cross_entropies)
         if len(members) > 1:
-            alignment = log_mean_exp_cosine([input_gradient(loss, noisy) for loss in losses]).mean()
+            gradients = [torch.autograd.grad(own.sum(), noisy, create_graph=True)[0] for own in losses]
+            alignment = log_mean_exp_cosine([gradient.flatten(1) for gradient in gradients]).mean()
         terms = {
             "cross_entropy": cross_entropies.detach() / len(members),
             "alignment": alignment.detach(),
             "noisy_accuracy": accuracies.mean(),
         }
         return Loss(cross_entropies + self.weight * alignment, terms, accuracies)
-
-
-def input_gradient(losses: Tensor, inputs: Tensor) -> Tensor:
-    """The gradient of each input's loss, itself differentiable.  (B,), (B, ...) -> (B, D)"""
-    (gradient,) = torch.autograd.grad(losses.sum(), inputs, create_graph=True)
-    return gradient.flatten(1)
 
 
 def log_mean_exp_cosine(gradients: Sequence[Tensor]) -> Tensor:

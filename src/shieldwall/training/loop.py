@@ -14,15 +14,8 @@ from shieldwall.data.splits import Dataset, Split
 from shieldwall.devices import keep_freed_memory
 from shieldwall.distributed import SINGLE, ProcessGroup, copy_buffers_from_first, copy_state_from_first
 from shieldwall.errors import UserError, describe
-from shieldwall.models.classifier import Classifier, as_classifier
-from shieldwall.models.members import (
-    as_member_list,
-    eval_mode,
-    infer_device,
-    inference,
-    model_errors,
-    to_device,
-)
+from shieldwall.models.classifier import Classifier, as_classifier, scores_of
+from shieldwall.models.members import as_member_list, infer_device, inference, model_errors, to_device
 from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.checkpoint import Position
@@ -31,38 +24,25 @@ from shieldwall.training.step import Arithmetic, Step, make_optimizer
 
 Record = dict[str, Any]
 """One epoch of the log: epoch, lr, loss, the objective's terms, the weakest member's accuracy, seconds."""
-
 Sums = dict[str, Tensor]
 """Sums over the images of an epoch so far, over this process's rows: "" is the loss, then the terms."""
-
 ACCURACIES = " accuracies"
 """The name of the members' own accuracies among the sums."""
-
 ASK_EVERY = 50
 """Updates after which several processes agree whether to write a checkpoint."""
-
 WEAKEST = "weakest"
 """The name of the least accuracy of a member in the log."""
-
 LEARNED, DEAD = 0.25, 0.05
 """Above chance by so much a member has learned something; by less than the other, nothing is left of it."""
 
 
 def train(
-    members: Sequence[nn.Module],
-    data: Split,
-    objective: Objective,
-    *,
-    schedule: Schedule = Schedule(),  # noqa: B008  (frozen)
-    seed: int = 0,
-    independent: bool = False,
-    device: torch.device | str | None = None,
-    checkpoint: Path | str | None = None,
-    checkpoint_minutes: float = 10.0,
-    on_epoch: Callable[[list[Record]], None] | None = None,
-    on_batch: Callable[[int], None] | None = None,
-    world: ProcessGroup = SINGLE,
-) -> list[Record]:
+    members: Sequence[nn.Module], data: Split, objective: Objective, *,
+    schedule: Schedule = Schedule(), seed: int = 0, independent: bool = False,  # noqa: B008  (frozen)
+    device: torch.device | str | None = None, checkpoint: Path | str | None = None,
+    checkpoint_minutes: float = 10.0, on_epoch: Callable[[list[Record]], None] | None = None,
+    on_batch: Callable[[int], None] | None = None, world: ProcessGroup = SINGLE,
+) -> list[Record]:  # fmt: skip
     """Train the members in place, and return one record per epoch.
 
     Args:
@@ -83,7 +63,7 @@ def train(
     """
     members = as_member_list(members)
     check_modules(members)
-    check_kinds(data, objective, schedule)
+    _check_kinds(data, objective, schedule)
     objective.check_members(len(members))
     if independent and not objective.is_separable:
         raise UserError(
@@ -95,16 +75,14 @@ def train(
         keep_freed_memory()
     for member in members:
         to_device(member, where)
-    members = _with_scores(members, data.images([0]).to(where))
+    members = _with_scores(members, data.images([0]).to(where), int(data.labels.max()))
     groups = [(member,) for member in members] if independent else [tuple(members)]
     optimizers = [
         make_optimizer(group, schedule.lr, schedule.momentum, schedule.weight_decay, where)
         for group in groups
     ]
-    fingerprint = (
-        f"{objective}, {schedule}, seed={seed}, members={len(members)}, independent={independent}, "
-        f"images={len(data)}"
-    )
+    fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}"
+    fingerprint += f", independent={independent}, images={len(data)}"
     path = Path(checkpoint) if checkpoint is not None else None
     if path is not None:
         fingerprint += f", data={data.digest()}"
@@ -117,7 +95,6 @@ def train(
 
     chance = float(data.labels.bincount().max()) / len(data)
     data = data.to(where)
-    check_labels(members[0], data)
     noises = [torch.Generator(device=where) for _ in groups]
     arithmetic = Arithmetic(schedule.precision, schedule.clip)
     updates = -(-len(data) // schedule.batch_size)
@@ -131,14 +108,7 @@ def train(
                 for group, optimizer, noise in zip(groups, optimizers, noises, strict=True)
             ]
         started = time.perf_counter() - at.seconds
-        # Sums over all processes are continued by the first.
-        sums: list[Sums] = [
-            {
-                name: world.is_main * torch.tensor(total, dtype=torch.float64, device=where)
-                for name, total in of_group.items()
-            }
-            for of_group in at.sums
-        ]
+        sums = [_continued(of_group, world, where) for of_group in at.sums]
         for k in range(at.group, len(groups)):
             own = (k,) if independent else ()
             noises[k].manual_seed(seeds.derive(seed, "training noise", *own, epoch))
@@ -154,10 +124,9 @@ def train(
                 loss = steps[k](x, y, schedule.lr_at(epoch * updates + update, updates), update)
                 sums[k] = _added(sums[k], loss, world.share(len(x)).num_rows)
                 if _is_due(world, update, math.inf if path is None else saved + 60 * checkpoint_minutes):
-                    at = Position(
-                        k, update + 1, bytes(noises[k].get_state().tolist()).hex(), _totals(sums, world),
-                        time.perf_counter() - started,
-                    )  # fmt: skip
+                    noise = bytes(noises[k].get_state().tolist()).hex()
+                    totals = [{name: world.sum(v.clone()).tolist() for name, v in s.items()} for s in sums]
+                    at = Position(k, update + 1, noise, totals, time.perf_counter() - started)
                     if world.is_main and path is not None:
                         checkpoints.save(path, members, optimizers, records, fingerprint, at)
                     saved = time.monotonic()
@@ -167,7 +136,7 @@ def train(
             at = Position()
         lr = schedule.lr_at((epoch + 1) * updates - 1, updates)
         means = {"lr": lr, **_means(sums, len(data), world)}
-        check_finite(epoch, means)
+        _check_finite(epoch, means)
         records.append({"epoch": epoch + 1, **means, "seconds": time.perf_counter() - started})
         check_alive(records, chance)
         # All processes continue with what a checkpoint holds, or a resumed training would differ.
@@ -189,23 +158,34 @@ def _is_due(world: ProcessGroup, update: int, when: float) -> bool:
     return world.broadcast(time.monotonic() >= when)
 
 
-def _with_scores(members: Sequence[nn.Module], image: Tensor) -> list[nn.Module]:
-    """The members as modules that return scores: those that return more in a `Classifier`, weights shared."""
+def _with_scores(members: Sequence[nn.Module], image: Tensor, largest: int) -> list[nn.Module]:
+    """The members as modules that return scores: those that return more in a `Classifier`, weights shared.
+
+    Labels beyond the first one's classes are refused: a GPU would not say what is wrong.
+    """
     with model_errors(image.shape[1:]), inference(members):
         outputs = [as_classifier(member, image)(image) for member in members]
+        classes = scores_of(outputs[0]).shape[-1]
+    if largest >= classes:
+        raise UserError(
+            f"labels go up to {largest}, but the members have only {classes} classes (0 to {classes - 1})"
+        )
     pairs = zip(members, outputs, strict=True)
     return [member if isinstance(out, Tensor) else Classifier(member) for member, out in pairs]
+
+
+def _continued(totals: dict[str, list[float]], world: ProcessGroup, device: torch.device) -> Sums:
+    """Sums over all processes, which the first continues."""
+    tensors = {
+        name: torch.tensor(total, dtype=torch.float64, device=device) for name, total in totals.items()
+    }
+    return {name: world.is_main * total for name, total in tensors.items()}
 
 
 def _added(sums: Sums, loss: Loss, rows: int) -> Sums:
     """The sums with the means over these rows added."""
     values = {"": loss.total, **loss.terms, ACCURACIES: loss.accuracies}
     return {name: sums.get(name, 0) + value.double() * rows for name, value in values.items()}
-
-
-def _totals(sums: Sequence[Sums], world: ProcessGroup) -> list[dict[str, list[float]]]:
-    """The sums over all processes, as plain numbers."""
-    return [{name: world.sum(value.clone()).tolist() for name, value in each.items()} for each in sums]
 
 
 def _means(sums: Sequence[Sums], images: int, world: ProcessGroup) -> Record:
@@ -222,22 +202,9 @@ def _means(sums: Sequence[Sums], images: int, world: ProcessGroup) -> Record:
     }
 
 
-def check_labels(member: nn.Module, data: Split) -> None:
-    """Refuse labels beyond the member's classes: a GPU would not say what is wrong."""
-    image = data.images([0])
-    with model_errors(image.shape[1:]), eval_mode([member]), torch.no_grad():
-        classes = member(image).shape[-1]
-    largest = int(data.labels.max())
-    if largest >= classes:
-        raise UserError(
-            f"labels go up to {largest}, but the members have only {classes} classes (0 to {classes - 1})"
-        )
-
-
-def check_finite(epoch: int, means: dict[str, float]) -> None:
+def _check_finite(epoch: int, means: dict[str, float]) -> None:
     """Stop before a broken epoch is saved."""
-    broken = [name for name, value in means.items() if not abs(value) < float("inf")]
-    if broken:
+    if broken := [name for name, value in means.items() if not math.isfinite(value)]:
         raise UserError(
             f"training diverged in epoch {epoch + 1}: {', '.join(broken)} is not finite; the state after "
             f"epoch {epoch} is kept; lower the learning rate (--set schedule.lr=...) and start a new run"
@@ -266,21 +233,20 @@ def check_modules(members: Sequence[object]) -> None:
             raise UserError(f"training takes torch modules; member {k} is: {describe(member)}")
         first = next(j for j, other in enumerate(members, start=1) if other is member)
         if first < k:
-            raise UserError(
-                f"members {first} and {k} are the same module; make one for each, or copy.deepcopy it"
-            )
+            advice = "make one for each, or copy.deepcopy it"
+            raise UserError(f"members {first} and {k} are the same module; {advice}")
 
 
-def check_kinds(data: object, objective: object, schedule: object) -> None:
+def _check_kinds(data: object, objective: object, schedule: object) -> None:
     if not isinstance(data, Split):
         hint = "its .train" if isinstance(data, Dataset) else "sw.Split.from_tensors(images, labels)"
         raise UserError(f"data must be a split to train on; given: {describe(data)}; pass {hint}")
     if int(data.labels.min()) < 0:
         raise UserError("the images have no labels; give labels, or put them into a folder for each class")
     if not isinstance(objective, Objective):
+        example = "sw.GaussianAugmentation(sw.Gaussian(0.25))"
         raise UserError(
-            "objective must be a training method, such as sw.GaussianAugmentation(sw.Gaussian(0.25)); "
-            f"given: {describe(objective)}"
+            f"objective must be a training method, such as {example}; given: {describe(objective)}"
         )
     if not isinstance(schedule, Schedule):
         raise UserError(

@@ -5,10 +5,9 @@
     gap = Phi^-1(q_y) - Phi^-1(max_{c != y} q_c),       the certified radius is sigma/2 gap
     R   = sigma/2 (gamma - gap) where 0 < gap < gamma, else 0
 
-R is the hinge sigma/2 max(0, gamma - gap) on the images that the smoothed member gets right (gap > 0):
-only these have a radius to widen. Its sum is divided by the size B of the whole batch, as in the
-original, not by the number of such images. beta sharpens softmax towards the argmax that certification
-counts. lam is 0 in the first `defer` epochs.
+Only images that the smoothed member gets right (gap > 0) have a radius to widen. The sum of R is divided by
+the size B of the whole batch, as in the original, not by their number. beta sharpens softmax towards the
+argmax that certification counts. lam is 0 in the first `defer` epochs.
 
 logits (k, B, K); p, q (B, K); gap (B,).
 """
@@ -48,13 +47,8 @@ class MACER(MemberObjective):
         super().__post_init__()
         if not isinstance(self.noise, Gaussian):
             raise UserError(f"MACER's radius is that of Gaussian noise; given: {self.noise}")
-        if not 0 <= self.lam < math.inf:
-            raise UserError(f"lam must be a number that is not negative; given: {self.lam}")
-        for name, value in (("gamma", self.gamma), ("beta", self.beta)):
-            if not 0 < value < math.inf:
-                raise UserError(f"{name} must be a positive number; given: {value}")
-        if self.defer < 0:
-            raise UserError(f"defer (epochs) must not be negative; given: {self.defer}")
+        self._check_not_negative("lam", "defer")
+        self._check_positive("gamma", "beta")
 
     def at_epoch(self, epoch: int) -> Self:
         return replace(self, lam=self.lam if epoch >= self.defer else 0.0, defer=0)

@@ -4,8 +4,9 @@ The loop draws the batch and the noise, so an objective draws nothing and holds 
 resume anywhere, and several processes can each take their rows of a batch.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
@@ -56,12 +57,9 @@ class NoisyBatch:
     def rows_of(self, world: ProcessGroup) -> "NoisyBatch":
         """One process's rows of this batch, under the noise that was drawn for all of it."""
         share = world.share(len(self.x))
-
-        def rows(values: Tensor) -> Tensor:
-            return self.by_copy(values)[:, share.rows].flatten(0, 1)
-
-        x, y = self.x[share.rows], self.y[share.rows]
-        return NoisyBatch(x, y, rows(self.noise), rows(self.noisy), rows(self.labels), share, world)
+        copied = (self.by_copy(values)[:, share.rows] for values in (self.noise, self.noisy, self.labels))
+        noise, noisy, labels = (values.flatten(0, 1) for values in copied)
+        return NoisyBatch(self.x[share.rows], self.y[share.rows], noise, noisy, labels, share, world)
 
     @property
     def copies(self) -> int:
@@ -119,6 +117,21 @@ class Objective(ABC):
         """The objective for this update of an epoch, counted from 0."""
         return self
 
+    def _check_not_negative(self, *options: str) -> None:
+        for name in options:
+            if not 0 <= (value := getattr(self, name)) < math.inf:
+                raise UserError(f"{name} must be a number that is not negative; given: {value}")
+
+    def _check_positive(self, *options: str) -> None:
+        for name in options:
+            if not 0 < (value := getattr(self, name)) < math.inf:
+                raise UserError(f"{name} must be a positive number; given: {value}")
+
+    @staticmethod
+    def _warmed_up(epoch: int, warmup: int) -> float:
+        """The share of its full size that a weight has, growing linearly over the first `warmup` epochs."""
+        return min(1.0, (epoch + 1) / warmup) if warmup else 1.0
+
 
 def check_copies(noise: Noise, num_noise: int) -> None:
     """Check the noise and the number of noisy copies."""
@@ -158,24 +171,18 @@ class MemberObjective(Objective):
         """One member's loss and its terms for the log, from its logits (copies * B, K) at `inputs`."""
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
-        return self.sum_of_losses(
-            members, batch, [member_logits(member, self.inputs(member, batch)) for member in members]
-        )
+        logits = [member_logits(member, self.inputs(member, batch)) for member in members]
+        return self.sum_of_losses(members, batch, logits)
 
     def sum_of_losses(
         self, members: Sequence[nn.Module], batch: NoisyBatch, logits: Sequence[Tensor]
     ) -> Loss:
         """The members' losses added up, and their terms averaged, from the logits of each."""
-        losses = [self.member_loss(m, batch, own) for m, own in zip(members, logits, strict=True)]
-        terms = mean_terms([member_terms for _, member_terms in losses])
+        pairs = [self.member_loss(m, batch, own) for m, own in zip(members, logits, strict=True)]
+        losses, terms = zip(*pairs, strict=True)
         accuracies = torch.stack([accuracy(own, batch.labels) for own in logits])
-        terms[self.accuracy_name] = accuracies.mean()
-        return Loss(torch.stack([loss for loss, _ in losses]).sum(), terms, accuracies)
-
-
-def mean_terms(terms: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Terms of the same names, averaged name by name."""
-    return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
+        means = {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
+        return Loss(torch.stack(losses).sum(), {**means, self.accuracy_name: accuracies.mean()}, accuracies)
 
 
 def member_logits(member: nn.Module, inputs: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ the same m draws eps_j. The ball grows linearly to epsilon over the first `warmu
 x, x'_i (B, C, H, W); eps (m, B, C, H, W); logits (m * B, K).
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -38,18 +37,13 @@ class SmoothAdv(MemberObjective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.epsilon < math.inf:
-            raise UserError(
-                f"epsilon (radius of the attack) must be a positive number; given: {self.epsilon}"
-            )
+        self._check_positive("epsilon")
         if self.steps < 1:
             raise UserError(f"steps (of the attack) must be at least 1; given: {self.steps}")
-        if self.warmup < 0:
-            raise UserError(f"warmup (epochs) must not be negative; given: {self.warmup}")
+        self._check_not_negative("warmup")
 
     def at_epoch(self, epoch: int) -> Self:
-        scale = min(1.0, (epoch + 1) / self.warmup) if self.warmup else 1.0
-        return replace(self, epsilon=scale * self.epsilon, warmup=0)
+        return replace(self, epsilon=self._warmed_up(epoch, self.warmup) * self.epsilon, warmup=0)
 
     def inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
         noise = batch.by_copy(batch.noise)

@@ -5,9 +5,9 @@
     cross_entropy  D(P, Q) = KL(P || Q) + H(P) = -sum_c P_c log Q_c
 
 Labels meet the clean image only; both sides of D are trained. This paper describes D as the Rényi
-divergence, the one in Li et al.'s certificate; Li et al. and the code the literature runs (that of Jeong
-& Shin 2020, lam = 2, one noisy copy) train with the cross-entropy, which also rewards confidence at the
-clean image. `kl` lies between: it is the limit of `renyi` at order 1.
+divergence; Li et al. and the code the literature runs (that of Jeong & Shin 2020, lam = 2, one noisy copy)
+train with the cross-entropy, which also rewards confidence at the clean image. `kl` lies between: it is the
+limit of `renyi` at order 1.
 
 log P, log Q (m, B, K); D (m, B).
 """
@@ -40,8 +40,7 @@ class Stability(MemberObjective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.lam < math.inf:
-            raise UserError(f"lam must be a number that is not negative; given: {self.lam}")
+        self._check_not_negative("lam")
         if self.divergence not in DIVERGENCES:
             raise unknown_name("divergence", str(self.divergence), DIVERGENCES)
         if not 0 < self.order < math.inf or self.order == 1:
@@ -57,16 +56,15 @@ class Stability(MemberObjective):
         cross_entropy = F.cross_entropy(clean, batch.y)
         log_p = clean.log_softmax(-1)
         log_q = batch.by_copy(logits.log_softmax(-1))
-        divergence = self._divergence(log_p, log_q).mean()
+        match self.divergence:
+            case "kl":
+                divergence = kl(log_p, log_q).mean()
+            case "renyi":
+                divergence = renyi(log_p, log_q, self.order).mean()
+            case _:
+                divergence = -(log_p.exp() * log_q).sum(-1).mean()
         terms = {"cross_entropy": cross_entropy.detach(), "divergence": divergence.detach()}
         return cross_entropy + self.lam * divergence, terms
-
-    def _divergence(self, log_p: Tensor, log_q: Tensor) -> Tensor:
-        if self.divergence == "kl":
-            return kl(log_p, log_q)
-        if self.divergence == "renyi":
-            return renyi(log_p, log_q, self.order)
-        return -(log_p.exp() * log_q).sum(-1)
 
 
 def kl(log_p: Tensor, log_q: Tensor) -> Tensor:

@@ -29,11 +29,9 @@ def make_optimizer(
     on_cuda = device.type == "cuda"
     return torch.optim.SGD(
         [parameter for member in members for parameter in member.parameters() if parameter.requires_grad],
-        lr=torch.tensor(lr, device=device) if on_cuda else lr,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        fused=on_cuda,
-    )
+        lr=torch.tensor(lr, device=device) if on_cuda else lr, momentum=momentum,
+        weight_decay=weight_decay, fused=on_cuda,
+    )  # fmt: skip
 
 
 class Step:
@@ -46,20 +44,12 @@ class Step:
     """
 
     def __init__(
-        self,
-        members: Sequence[nn.Module],
-        objective: Objective,
-        optimizer: torch.optim.Optimizer,
-        generator: torch.Generator,
-        arithmetic: Arithmetic = Arithmetic(),  # noqa: B008  (immutable)
+        self, members: Sequence[nn.Module], objective: Objective, optimizer: torch.optim.Optimizer,
+        generator: torch.Generator, arithmetic: Arithmetic = Arithmetic(),  # noqa: B008  (immutable)
         world: ProcessGroup = SINGLE,
-    ) -> None:
-        self.objective = objective
-        self._members = members
-        self._optimizer = optimizer
-        self._generator = generator
-        self._arithmetic = arithmetic
-        self._world = world
+    ) -> None:  # fmt: skip
+        self.objective, self._members, self._optimizer = objective, members, optimizer
+        self._generator, self._arithmetic, self._world = generator, arithmetic, world
         self._parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self._steps_of_this_size = 0
         self._graph: torch.cuda.CUDAGraph | None = None
