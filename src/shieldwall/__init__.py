@@ -40,9 +40,7 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         return _version()
     if name not in _HOMES:
-        from shieldwall.errors import former_attribute
-
-        return former_attribute("shieldwall", name)
+        raise AttributeError(f"module 'shieldwall' has no attribute {name!r}")
     module, name_there = _HOMES[name]
     value: object = getattr(importlib.import_module(module), name_there)
     globals()[name] = value
