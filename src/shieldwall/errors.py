@@ -45,7 +45,7 @@ def describe(given: object) -> str:
 def check(holds: object, rule: str, given: object) -> None:
     """Raise an error that says the rule and what was given, unless the rule holds."""
     if not holds:
-        raise UserError(f"{rule}; given: {repr(given) if isinstance(given, str) else given}")
+        raise UserError(f"{rule}; given: {given}")
 
 
 def check_int(name: str, given: object) -> None:
@@ -55,8 +55,7 @@ def check_int(name: str, given: object) -> None:
 
 
 def check_number(name: str, given: object) -> None:
-    if not isinstance(given, Real):
-        raise UserError(f"{name} must be a number; given: {describe(given)}")
+    check(isinstance(given, Real), f"{name} must be a number", describe(given))
 
 
 def is_installed(extra: str) -> bool:

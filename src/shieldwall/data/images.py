@@ -20,6 +20,8 @@ MAX_BYTES = 2**25
 """Of a file."""
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 TOO_LARGE = 413
+_LONGEST = 50
+"""How many times as long as the other a side may be: the shorter one may be enlarged."""
 _ORIENTATION = 0x0112
 _LYING = range(5, 9)
 """EXIF orientations that swap width and height."""
@@ -63,6 +65,17 @@ def read_picture(content: bytes, mode: str, least: tuple[int, int] = (0, 0)) -> 
         raise
     except Exception as error:  # Pillow's readers raise nearly anything on a broken file
         raise ImageRejected(415, "the image is damaged: it cannot be decoded") from error
+
+
+def centre_crop(image: Image.Image, side: int, shorter: int) -> Image.Image:
+    """The square in the centre of the image, once its shorter side has `shorter` pixels."""
+    least = min(image.size)
+    if max(image.size) > _LONGEST * least:
+        raise ValueError(f"one side is more than {_LONGEST} times as long as the other")
+    width, height = (shorter * length // least for length in image.size)
+    left, top = round((width - side) / 2), round((height - side) / 2)
+    resized = image.resize((width, height), Image.Resampling.BILINEAR)
+    return resized.crop((left, top, left + side, top + side))
 
 
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:

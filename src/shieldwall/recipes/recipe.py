@@ -72,7 +72,7 @@ class Schedule:
         check(fits, "schedule.weight_decay must not be negative, and below 1e30", self.weight_decay)
         for name, choices in (("curve", CURVES), ("precision", TRAINING_PRECISIONS)):
             value = getattr(self, name)
-            check(value in choices, f"schedule.{name} must be one of {', '.join(choices)}", value)
+            check(value in choices, f"schedule.{name} must be one of {', '.join(choices)}", repr(value))
 
     def lr_at(self, update: int, updates_per_epoch: int) -> float:
         """The learning rate of an update, counted from 0."""
@@ -114,7 +114,7 @@ class Certification:
         check_draws(self.n0, self.n, self.alpha, share=0.95 if self.bound == "two-sided" else 1.0)
         if self.radii and self.bound != "one-sided":
             raise UserError(f"bound={self.bound!r} needs a fixed number of samples; remove radii")
-        check(self.norm in (None, *NORMS), f"norm must be one of {', '.join(NORMS)}", self.norm)
+        check(self.norm in (None, *NORMS), f"norm must be one of {', '.join(NORMS)}", repr(self.norm))
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
         check(self.every >= 1, "certification.every must be at least 1", self.every)
@@ -146,7 +146,7 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check(is_folder_name(self.name), "name must be usable as the name of a folder", self.name)
+        check(is_folder_name(self.name), "name must be usable as the name of a folder", repr(self.name))
         check(0 < self.sigma < math.inf, "sigma must be a positive number", self.sigma)
         if self.noise not in NOISES:
             raise unknown_name("noise", self.noise, NOISES)
