@@ -23,18 +23,11 @@ s >= 1/2, K <= 2: the corollary at most doubles a radius.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shieldwall.errors import UserError
-from shieldwall.theory.conditions import (
-    checked,
-    checked_margins,
-    cosines,
-    normalized_weights,
-    weighted_conditions,
-)
-
-Floats = NDArray[np.float64]
+from shieldwall.errors import UserError, check
+from shieldwall.theory import conditions
+from shieldwall.theory.conditions import Floats, checked_margins, floats
 
 HALVINGS = 60
 
@@ -66,20 +59,20 @@ def compare_weighted(
         r: a radius within which both members are robust, one number or (...).
         beta: the smoothness of both members.
     """
-    m, g = checked(_pair_margins(margins), gradients)
+    m, g = conditions.checked(_pair_margins(margins), gradients)
     return _compare(m, evenness_weighted(m, weights), _cosine(g[0], g[1]), r, beta)
 
 
 def compare_max_margin(margins: ArrayLike, gradients: ArrayLike, *, r: ArrayLike, beta: float) -> Comparison:
     """The corollary for MME of two members; the arguments are those of `compare_weighted`."""
-    m, g = checked(_pair_margins(margins), gradients)
+    m, g = conditions.checked(_pair_margins(margins), gradients)
     by_class = [_cosine(g[0][..., y, None, :], g[1]) for y in range(m.shape[-1])]
     return _compare(m, evenness_max_margin(m), np.max(by_class, axis=0), r, beta)
 
 
 def evenness_weighted(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
     """C_WE from margins (2, ..., C), (...); 1/2 if both members have the same part of every margin sum."""
-    m, w = _pair_margins(margins), normalized_weights(weights, 2)
+    m, w = _pair_margins(margins), conditions.normalized_weights(weights, 2)
     return _evenness(w[0] * m[0], w[1] * m[1])
 
 
@@ -93,7 +86,7 @@ def evenness_max_margin(margins: ArrayLike) -> Floats:
 
 def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Floats:
     """K = R / r; see the head of this module."""
-    c, cos, d = (np.asarray(a, dtype=np.float64) for a in (evenness, cosine, delta))
+    c, cos, d = floats(evenness), floats(cosine), floats(delta)
     both_steepest = np.sqrt(np.maximum(1.0 - c * (1.0 - cos), 0.0))
     one_flat = (1.0 + np.sqrt(np.maximum(1.0 - 2.0 * c, 0.0))) / 2.0
     return np.asarray((1.0 - d) / (1.0 + d) / np.maximum(both_steepest, one_flat))
@@ -104,7 +97,7 @@ def cosine_needed(evenness: ArrayLike, delta: ArrayLike) -> Floats:
 
     This is also enough, if (1 - Delta) / (1 + Delta) > (1 + sqrt(1 - 2C)) / 2.
     """
-    c, d = np.asarray(evenness, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    c, d = floats(evenness), floats(delta)
     return np.asarray(1.0 - 4.0 * d / (c * (1.0 + d) ** 2))
 
 
@@ -135,16 +128,16 @@ def radius_by_size(
     with the same weights, is r'-robust for some r' > r. So each radius is above the smaller one of the radius
     before it and the radius of the added member alone. The sequence may still fall.
     """
-    m, g = np.asarray(margins, dtype=np.float64), np.asarray(gradients, dtype=np.float64)
-    w = np.ones(len(m)) if weights is None else np.asarray(weights, dtype=np.float64)
-    sizes = range(1, len(m) + 1)
-    return np.stack([weighted_conditions(m[:n], g[:n], w[:n], beta=beta).certified_radius() for n in sizes])
+    m, g = floats(margins), floats(gradients)
+    w = np.ones(len(m)) if weights is None else floats(weights)
+    first = (conditions.weighted_conditions(m[:n], g[:n], w[:n], beta=beta) for n in range(1, len(m) + 1))
+    return np.stack([of_first.certified_radius() for of_first in first])
 
 
 def _compare(margins: Floats, evenness: Floats, cosine: Floats, r: ArrayLike, beta: float) -> Comparison:
-    radius = np.asarray(r, dtype=np.float64)
-    if not (radius > 0).all() or not beta >= 0:
-        raise UserError(f"r must be positive and beta not negative; given: {radius.min()}, {beta}")
+    radius = floats(r)
+    fits = (radius > 0).all() and beta >= 0
+    check(fits, "r must be positive and beta not negative", f"{radius.min(initial=np.inf)}, {beta}")
     least = margins.min((0, -1))
     curvature = beta * radius**2 / np.where(least > 0, least, np.nan)
     delta = _least_delta(curvature, evenness, cosine)
@@ -169,13 +162,10 @@ def _evenness(first: Floats, second: Floats) -> Floats:
 
 
 def _cosine(first: Floats, second: Floats) -> Floats:
-    return np.asarray(np.nan_to_num(cosines(first, second), nan=-1.0).max(-1))
+    return np.asarray(np.nan_to_num(conditions.cosines(first, second), nan=-1.0).max(-1))
 
 
 def _pair_margins(margins: ArrayLike) -> Floats:
     m = checked_margins(margins)
-    if len(m) != 2:
-        raise UserError(
-            f"margins of two members are (2, ..., C), classes other than y0 last; given: {m.shape}"
-        )
+    check(len(m) == 2, "margins of two members are (2, ..., C), classes other than y0 last", m.shape)
     return m

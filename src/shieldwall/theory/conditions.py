@@ -26,7 +26,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -43,8 +43,7 @@ class Conditions:
     beta: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.beta) and self.beta >= 0):
-            raise UserError(f"the smoothness beta must be finite and not negative; given: {self.beta}")
+        check(0 <= self.beta < np.inf, "the smoothness beta must be finite and not negative", self.beta)
 
     def eri(self, r: ArrayLike) -> Floats:
         """I = a - m/r for every rival, (..., rivals); the largest one decides. r is one number or (...)."""
@@ -103,9 +102,8 @@ def max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: flo
     neither member puts two classes above y0 (`at_most_one_above`). More members: `max_margin_radius`.
     """
     m, g = checked(margins, gradients)
-    if len(m) != 2:
-        raise UserError(f"these conditions are for MME of 2 members; given: {len(m)}")
-    return _pair_conditions(m, g, 0, 1, beta)
+    check(len(m) == 2, "these conditions are for MME of 2 members", len(m))
+    return _pair_conditions(m, g, beta)
 
 
 def single_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Conditions:
@@ -126,14 +124,13 @@ def max_margin_radius(margins: ArrayLike, gradients: ArrayLike, *, beta: float) 
     which makes MME return y0. (If A_i itself is the least, compare it with any other A_j.)
     """
     m, g = checked(margins, gradients)
-    return best_pair_radius(lambda i, j: _pair_conditions(m, g, i, j, beta).certified_radius(), len(m))
+    return best_pair_radius(lambda pair: _pair_conditions(m[pair], g[pair], beta), len(m))
 
 
-def best_pair_radius(pair_radius: Callable[[int, int], Floats], members: int) -> Floats:
-    """max_i min_{j != i} r_ij from a function that gives r_ij for i < j."""
-    if members < 2:
-        raise UserError(f"MME takes at least 2 members; given: {members}")
-    radii = {pair: pair_radius(*pair) for pair in combinations(range(members), 2)}
+def best_pair_radius(of_pair: Callable[[list[int]], Conditions], members: int) -> Floats:
+    """max_i min_{j != i} r_ij from the conditions of two members [i, j]."""
+    check(members >= 2, "MME takes at least 2 members", members)
+    radii = {(i, j): of_pair([i, j]).certified_radius() for i, j in combinations(range(members), 2)}
     of_member = [np.min([r for pair, r in radii.items() if i in pair], axis=0) for i in range(members)]
     return np.asarray(np.max(of_member, axis=0))
 
@@ -191,10 +188,9 @@ def cosines(a: Floats, b: Floats) -> Floats:
         return np.asarray(np.einsum("...d,...d->...", a, b) / scale).clip(-1.0, 1.0)
 
 
-def _pair_conditions(margins: Floats, gradients: Floats, i: int, j: int, beta: float) -> Conditions:
-    margin = (margins[i][..., :, None] + margins[j][..., None, :]) / 2.0
-    classes = range(margins.shape[-1])
-    sums = (gradients[i][..., y, None, :] + gradients[j] for y in classes)
+def _pair_conditions(margins: Floats, gradients: Floats, beta: float) -> Conditions:
+    margin = (margins[0][..., :, None] + margins[1][..., None, :]) / 2.0
+    sums = (gradients[0][..., y, None, :] + gradients[1] for y in range(margins.shape[-1]))
     slope = np.stack([np.linalg.norm(of_class, axis=-1) / 2.0 for of_class in sums], axis=-2)
     pairs = (*margins.shape[1:-1], -1)
     return Conditions(margin.reshape(pairs), slope.reshape(pairs), beta)
@@ -207,27 +203,28 @@ def _ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def _radii(r: ArrayLike) -> Floats:
-    radii = np.asarray(r, dtype=np.float64)
-    if not (radii > 0).all():
-        raise UserError(f"a radius must be positive; given: {radii.min()}")
+    radii = floats(r)
+    check((radii > 0).all(), "a radius must be positive", radii.min(initial=np.inf))
     return radii[..., None]
 
 
+def floats(value: ArrayLike) -> Floats:
+    return np.asarray(value, dtype=np.float64)
+
+
 def checked_margins(margins: ArrayLike) -> Floats:
-    m = np.asarray(margins, dtype=np.float64)
-    if m.ndim < 2 or not m.size:
-        raise UserError(
-            f"margins are (N, ..., C): members first, classes other than y0 last; given: {m.shape}"
-        )
+    m = floats(margins)
+    has_classes = m.ndim >= 2 and m.size > 0
+    check(has_classes, "margins are (N, ..., C): members first, classes other than y0 last", m.shape)
     if not np.isfinite(m).all():
         raise UserError("margins must be finite")
     return m
 
 
 def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
-    m, g = checked_margins(margins), np.asarray(gradients, dtype=np.float64)
-    if g.shape[:-1] != m.shape:
-        raise UserError(f"gradients of these margins have the shape {(*m.shape, 'd')}; given: {g.shape}")
+    m, g = checked_margins(margins), floats(gradients)
+    shape = (*m.shape, "d")
+    check(g.shape[:-1] == m.shape, f"gradients of these margins have the shape {shape}", g.shape)
     if not np.isfinite(g).all():
         raise UserError("gradients must be finite")
     return m, g
@@ -235,11 +232,11 @@ def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
 
 def checked_weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
     """Weights (N,), 1 each for None."""
-    w = np.ones(members or 1) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.ndim != 1 or members not in (None, len(w)):
-        raise UserError(f"{members} members need {members} weights; given: {w.tolist()}")
-    if not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
-        raise UserError(f"weights must be finite, not negative and not all zero; given: {w.tolist()}")
+    w = np.ones(members or 1) if weights is None else floats(weights)
+    fits = w.ndim == 1 and members in (None, len(w))
+    check(fits, f"{members} members need {members} weights", w.tolist())
+    are_weights = np.isfinite(w).all() and (w >= 0).all() and w.any()
+    check(are_weights, "weights must be finite, not negative and not all zero", w.tolist())
     return w
 
 

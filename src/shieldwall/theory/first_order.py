@@ -17,7 +17,7 @@ N members, B inputs, K classes, C = K - 1 rivals of the true class, D pixels, G 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,17 +26,15 @@ from torch import Tensor, nn
 
 from shieldwall import seeds
 from shieldwall.ensembles.ensemble import confidences
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 from shieldwall.models.members import eval_mode
 from shieldwall.noise.distributions import Noise
-from shieldwall.theory.conditions import Conditions, best_pair_radius, normalized_weights
+from shieldwall.theory.conditions import Conditions, Floats, best_pair_radius, normalized_weights
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class FirstOrder:
+class FirstOrder(NamedTuple):
     """Margins against every rival of the true class, and their gradients.
 
     For soft-smoothed members both have one more axis in front, G: means over groups of noise samples.
@@ -50,8 +48,7 @@ class FirstOrder:
     """(N, B, C, D) or (G, N, B, C, D)"""
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """An estimate from noise samples, and its standard error."""
 
     value: Floats
@@ -67,24 +64,16 @@ def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrde
 
 
 def smoothed_first_order(
-    members: Sequence[nn.Module],
-    x: Tensor,
-    y: Tensor,
-    noise: Noise,
-    *,
-    draws: int = 200,
-    groups: int = 20,
-    seed: int = 0,
-    indices: Sequence[int] | None = None,
-    batch_size: int = 256,
-) -> FirstOrder:
+    members: Sequence[nn.Module], x: Tensor, y: Tensor, noise: Noise, *, draws: int = 200, groups: int = 20,
+    seed: int = 0, indices: Sequence[int] | None = None, batch_size: int = 256,
+) -> FirstOrder:  # fmt: skip
     """The same for the soft-smoothed members, estimated from noise samples in equal groups.
 
     The seed and an input's index determine its noise, which all members share. `draws` is rounded down to
     a multiple of `groups`. `batch_size` samples are evaluated at a time, at least one of each group.
     """
-    if groups < 3 or draws < groups:
-        raise UserError(f"draws must make at least 3 groups; given: {draws} draws in {groups} groups")
+    given = f"{draws} draws in {groups} groups"
+    check(groups >= 3 and draws >= groups, "draws must make at least 3 groups", given)
     parts = []
     for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True):
         generator = seeds.generator(x.device, seed, "theory", index)
@@ -108,8 +97,7 @@ def weighted_estimate(
 
 def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Conditions:
     """`conditions.max_margin_conditions` of two members from (G, 2, B, C) and (G, 2, B, C, D)."""
-    if margins.shape[1] != 2:
-        raise UserError(f"these conditions are for MME of 2 members; given: {margins.shape[1]}")
+    check(margins.shape[1] == 2, "these conditions are for MME of 2 members", margins.shape[1])
     mean, (first, second) = margins.mean(0), gradients.swapaxes(0, 1)
     margin = (mean[0][..., :, None] + mean[1][..., None, :]) / 2
     of_sums, within = first.sum(0) @ second.sum(0).swapaxes(-1, -2), (first @ second.swapaxes(-1, -2)).sum(0)
@@ -121,11 +109,9 @@ def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> C
 
 def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Floats:
     """`conditions.max_margin_radius` of N >= 2 members from group means, (B,)."""
-
-    def of_pair(i: int, j: int) -> Floats:
-        return max_margin_estimate(margins[:, [i, j]], gradients[:, [i, j]], beta=beta).certified_radius()
-
-    return best_pair_radius(of_pair, margins.shape[1])
+    return best_pair_radius(
+        lambda pair: max_margin_estimate(margins[:, pair], gradients[:, pair], beta=beta), margins.shape[1]
+    )
 
 
 def smoothed_eri(smoothed: FirstOrder, r: float, weights: ArrayLike | None = None) -> Estimate:
@@ -169,15 +155,13 @@ def _group_means(members: Sequence[nn.Module], x: Tensor, chunks: Sequence[Tenso
 
     The samples (m, G, ...) come in chunks along their first axis.
     """
-    copies, per_group = x.expand(chunks[0].shape[1:]), sum(map(len, chunks))
-    values, rows = [], []
+    copies, per_group, parts = x.expand(chunks[0].shape[1:]), sum(map(len, chunks)), []
     with eval_mode(members):
         for member in members:
             sums = zip(*(_jacobian(member, copies, chunk) for chunk in chunks), strict=True)
-            of_values, of_rows = (np.sum(of_chunks, axis=0) / per_group for of_chunks in sums)
-            values.append(of_values)
-            rows.append(of_rows)
-    return np.stack(values, axis=1), np.stack(rows, axis=1)
+            parts.append([np.sum(of_chunks, axis=0) / per_group for of_chunks in sums])
+    values, rows = (np.stack(of_members, axis=1) for of_members in zip(*parts, strict=True))
+    return values, rows
 
 
 def _jacobian(member: nn.Module, x: Tensor, offsets: Tensor) -> tuple[Floats, Floats]:

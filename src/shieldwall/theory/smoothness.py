@@ -16,7 +16,7 @@ lower bound is half of what is reached.
 
 import math
 
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 
 
 def smoothness_bound(sigma: float, low: float = 0.0, high: float = 1.0) -> float:
@@ -38,8 +38,6 @@ def smoothness_lower_bound(sigma: float, low: float = 0.0, high: float = 1.0) ->
 
 
 def _scale(sigma: float, low: float, high: float) -> float:
-    if not (math.isfinite(sigma) and sigma > 0):
-        raise UserError(f"sigma must be positive; given: {sigma}")
-    if not low < high:
-        raise UserError(f"confidences lie between two numbers, the lower first; given: {low}, {high}")
+    check(0 < sigma < math.inf, "sigma must be positive", sigma)
+    check(low < high, "confidences lie between two numbers, the lower first", f"{low}, {high}")
     return (high - low) / sigma**2

@@ -13,27 +13,23 @@ below 0, where they say nothing. Functions of numbers also take arrays, which br
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shieldwall.errors import UserError
-from shieldwall.theory.conditions import checked_weights
-
-Floats = NDArray[np.float64]
+from shieldwall.errors import check
+from shieldwall.theory.conditions import Floats, checked_weights, floats
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(NamedTuple):
     """Mean and variance of a statistical margin."""
 
     mean: Floats
     variance: Floats
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
     we_below: Floats
@@ -77,8 +73,7 @@ def unconfident_share(portions: ArrayLike, lam: float) -> float:
 
 def confident_lambda(portions: ArrayLike, p: float) -> float:
     """lambda for a given p: the least one that at most the share p of the samples exceeds."""
-    if not 0.0 <= p < 1.0:
-        raise UserError(f"p, the share of samples beyond lambda, lies in [0, 1); given: {p}")
+    check(0.0 <= p < 1.0, "p, the share of samples beyond lambda, lies in [0, 1)", p)
     ordered = np.sort(_samples(portions))
     # Rounded, because 0.29 * 100 must be 29.
     beyond = math.floor(round(p * len(ordered), 9))
@@ -88,8 +83,7 @@ def confident_lambda(portions: ArrayLike, p: float) -> float:
 def threshold_score(lam: ArrayLike) -> Floats:
     """t(lambda) = (1 + lambda^-1)^-1 = lambda / (1 + lambda), the score at which a margin is 0."""
     lam = floats(lam)
-    if not (lam >= 0).all():
-        raise UserError(f"lambda is a portion, not negative; given: {lam.min():g}")
+    check((lam >= 0).all(), "lambda is a portion, not negative", lam.min(initial=np.inf))
     return lam / (1.0 + lam)
 
 
@@ -179,11 +173,11 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
     (mu - t(lambda_2)) / (mu - t(lambda_1)) < C if and only if lambda_1 / lambda_2 is below it, for every
     C > 0. NaN unless mu > t(lambda_2).
     """
-    if not (floats(lam2) > 0).all():
-        raise UserError(f"lambda_2 must be positive to divide by it; given: {floats(lam2).min():g}")
+    lam2 = floats(lam2)
+    check((lam2 > 0).all(), "lambda_2 must be positive to divide by it", lam2.min(initial=np.inf))
     gap = _gap(mu, lam2)
     gap = np.where(gap > 0, gap, np.nan)
-    return (1 / (gap / floats(c) + 1 - floats(mu)) - 1) / floats(lam2)
+    return (1 / (gap / floats(c) + 1 - floats(mu)) - 1) / lam2
 
 
 def thresholds(
@@ -197,15 +191,10 @@ def thresholds(
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
 
 
-def floats(value: ArrayLike) -> Floats:
-    return np.asarray(value, dtype=np.float64)
-
-
 def member_counts(members: ArrayLike) -> Floats:
     """Numbers of members, as floats to compute with; less than one is refused."""
     n = floats(members)
-    if not (n >= 1).all():
-        raise UserError(f"an ensemble has at least one member; given: {n.min():g}")
+    check((n >= 1).all(), "an ensemble has at least one member", n.min(initial=np.inf))
     return n
 
 
@@ -215,23 +204,23 @@ def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
 
 def _samples(portions: ArrayLike) -> Floats:
     samples = floats(portions)
-    if samples.ndim != 1 or not len(samples):
-        raise UserError(f"the portions of one model at D samples, (D,), are needed; given: {samples.shape}")
+    is_line = samples.ndim == 1 and len(samples)
+    check(is_line, "the portions of one model at D samples, (D,), are needed", samples.shape)
     return samples
 
 
 def _wrong_classes(confidences: ArrayLike, truth: ArrayLike) -> Floats:
     """The confidences with the true class's set to 0."""
     f = floats(confidences)
-    if f.ndim < 2 or f.shape[-1] < 2:
-        raise UserError(f"confidences (..., D, K) of two classes or more are needed; given: {f.shape}")
-    classes = np.asarray(truth, dtype=np.int64)
-    if classes.shape not in ((), f.shape[-2:-1]):
-        raise UserError(f"one true class or {f.shape[-2]} are needed; given: {classes.shape}")
-    if not ((classes >= 0) & (classes < f.shape[-1])).all():
-        raise UserError(f"a true class lies in 0 to {f.shape[-1] - 1}; given: {np.unique(classes).tolist()}")
+    has_classes = f.ndim >= 2 and f.shape[-1] >= 2
+    check(has_classes, "confidences (..., D, K) of two classes or more are needed", f.shape)
+    classes, (samples, number) = np.asarray(truth, dtype=np.int64), f.shape[-2:]
+    fits = classes.shape in ((), (samples,))
+    check(fits, f"one true class or {samples} are needed", classes.shape)
+    exist = ((classes >= 0) & (classes < number)).all()
+    check(exist, f"a true class lies in 0 to {number - 1}", np.unique(classes).tolist())
     wrong = f.copy()
-    wrong[..., np.arange(f.shape[-2]), classes] = 0.0
+    wrong[..., np.arange(samples), classes] = 0.0
     return wrong
 
 

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from shieldwall.ensembles.votes import max_margin
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 
 EBS, EAS, OPEN, PREMISES_FAIL = "EBS", "EAS", "open", "premises fail"
 VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
@@ -49,12 +49,9 @@ class PairWins:
     mme: int
 
     def __post_init__(self) -> None:
-        either = self.first + self.second - self.both
-        if (
-            not 0 <= self.both <= min(self.first, self.second)
-            or not self.both <= self.mme <= either <= self.n
-        ):
-            raise UserError(f"these counts cannot come from the same {self.n} samples; given: {self}")
+        either, lesser = self.first + self.second - self.both, min(self.first, self.second)
+        fits = 0 <= self.both <= lesser and self.both <= self.mme <= either <= self.n
+        check(fits, f"these counts cannot come from the same {self.n} samples", self)
 
     @property
     def p_a(self) -> float:
@@ -95,14 +92,14 @@ class PairWins:
 
 def pair_wins(confidences: Tensor, truth: int) -> PairWins:
     """Counts from two members' confidences (2, n, K) at n noise samples around one input of class `truth`."""
-    if confidences.ndim != 3 or len(confidences) != 2 or not confidences.shape[1]:
-        raise UserError(f"confidences (2, n, K) of two members are needed; given: {tuple(confidences.shape)}")
-    if not 0 <= truth < confidences.shape[-1]:
-        raise UserError(f"the true class lies in 0 to {confidences.shape[-1] - 1}; given: {truth}")
+    shape = tuple(confidences.shape)
+    is_of_pair = len(shape) == 3 and shape[0] == 2 and shape[1] > 0
+    check(is_of_pair, "confidences (2, n, K) of two members are needed", shape)
+    check(0 <= truth < shape[-1], f"the true class lies in 0 to {shape[-1] - 1}", truth)
     first, second = confidences.argmax(-1) == truth
     mme = max_margin(confidences).argmax(-1) == truth
     counts = [int(torch.count_nonzero(wins)) for wins in (first, second, first & second, mme)]
-    return PairWins(confidences.shape[1], *counts)
+    return PairWins(shape[1], *counts)
 
 
 def _share(part: int, whole: int) -> float:

@@ -25,16 +25,17 @@ def:r-robustness, points may leave the range of pixels.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 from shieldwall.models.attack import per_image, shortened, unit
 from shieldwall.models.members import eval_mode
-from shieldwall.theory.first_order import Floats
+from shieldwall.theory.conditions import Floats, floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
 
 OVERSHOOT = 2.5
@@ -64,8 +65,7 @@ class Proxies:
         return self.ratio - self.threshold
 
 
-@dataclass(frozen=True)
-class Roc:
+class Roc(NamedTuple):
     """A ROC curve from (0, 0) to (1, 1), the area below it, and the area's standard error."""
 
     false_positive: Floats
@@ -95,9 +95,9 @@ def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None
     The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. Give confidences in
     double precision: the ratios of very small ones matter here.
     """
-    f = np.asarray(confidences, dtype=np.float64)
-    if f.ndim != 3 or f.shape[1] < 2:
-        raise UserError(f"confidences (N, n, K) at n >= 2 samples are needed; given: {f.shape}")
+    f = floats(confidences)
+    has_samples = f.ndim == 3 and f.shape[1] >= 2
+    check(has_samples, "confidences (N, n, K) at n >= 2 samples are needed", f.shape)
     lambda_1 = float(weighted_portion(f, truth, weights).mean())
     lambda_2 = float(max_margin_portion(f, truth).mean())
     scores = f[..., truth]
@@ -109,33 +109,21 @@ def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None
 
 def roc(x: ArrayLike, y: ArrayLike) -> Roc:
     """The ROC curve of the score x for the labels y, with DeLong's error of its area."""
-    values, positive = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.bool_)
-    if values.ndim != 1 or values.shape != positive.shape or np.isnan(values).any():
-        raise UserError(
-            f"a ROC curve takes x (M,) of numbers and y (M,); given: {values.shape}, {positive.shape}"
-        )
+    values, positive = floats(x), np.asarray(y, dtype=np.bool_)
+    fits = values.ndim == 1 and values.shape == positive.shape and not np.isnan(values).any()
+    given = f"{values.shape}, {positive.shape}"
+    check(fits, "a ROC curve takes x (M,) of numbers and y (M,)", given)
     ones, zeros = np.sort(values[positive]), np.sort(values[~positive])
-    if not len(ones) or not len(zeros):
-        raise UserError(f"a ROC curve takes both labels; given: {len(ones)} ones, {len(zeros)} zeros")
+    given = f"{len(ones)} ones, {len(zeros)} zeros"
+    check(len(ones) and len(zeros), "a ROC curve takes both labels", given)
     cuts = np.concatenate([[np.inf], np.unique(values)[::-1]])
     above_zeros, above_ones = _share_below(zeros, ones), 1.0 - _share_below(ones, zeros)
-    return Roc(
-        false_positive=_share_from(zeros, cuts),
-        true_positive=_share_from(ones, cuts),
-        area=float(above_zeros.mean()),
-        error=float(np.sqrt(_variance_of_mean(above_zeros) + _variance_of_mean(above_ones))),
-    )
+    error = np.sqrt(_variance_of_mean(above_zeros) + _variance_of_mean(above_ones))
+    return Roc(_share_from(zeros, cuts), _share_from(ones, cuts), float(above_zeros.mean()), float(error))
 
 
-def attack_transfer(
-    members: Sequence[nn.Module],
-    x: Tensor,
-    y: Tensor,
-    *,
-    epsilon: float,
-    targets: Sequence[nn.Module] | None = None,
-    steps: int = 20,
-) -> Transfer:
+def attack_transfer(members: Sequence[nn.Module], x: Tensor, y: Tensor, *, epsilon: float,
+                    targets: Sequence[nn.Module] | None = None, steps: int = 20) -> Transfer:  # fmt: skip
     """Attack each member at x (B, ...) of classes y (B,), and try the attacks on the targets.
 
     The default targets are the members.
@@ -154,8 +142,8 @@ def attack_transfer(
 
 def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20) -> Tensor:
     """The points (B, ...) within epsilon of x, of those visited, where another class leads y by most."""
-    if not epsilon > 0 or steps < 1:
-        raise UserError(f"an attack needs epsilon > 0 and steps >= 1; given: {epsilon}, {steps}")
+    fits = epsilon > 0 and steps >= 1
+    check(fits, "an attack needs epsilon > 0 and steps >= 1", f"{epsilon}, {steps}")
     x = best = point = x.detach()
     highest = torch.full((len(x),), -torch.inf, device=x.device)
     for step in range(steps + 1):

@@ -14,9 +14,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 from shieldwall.theory import statistical
-from shieldwall.theory.statistical import Floats, Moments, Thresholds, floats, member_counts, threshold_score
+from shieldwall.theory.conditions import Floats, floats
+from shieldwall.theory.statistical import Moments, Thresholds, member_counts, threshold_score
 
 
 def least_deviation(s: ArrayLike, members: ArrayLike) -> Floats:
@@ -101,18 +102,15 @@ def members_beyond_which_mme_wins(mu: float, lam2: float) -> int:
     printed 6 is enough if MME's bound uses the exact variance of X2-hat.
     """
     share = float(threshold_score(lam2)) / mu if mu > 0 else math.inf
-    if not share < 1.0:
-        raise UserError(
-            f"MME has a bound where mu exceeds lambda_2 / (1 + lambda_2) = {threshold_score(lam2):g}; "
-            f"given: mu = {mu:g}"
-        )
+    rule = f"MME has a bound where mu exceeds lambda_2 / (1 + lambda_2) = {threshold_score(lam2):g}"
+    check(share < 1.0, rule, f"mu = {mu:g}")
     return math.floor(12.0 / (1.0 - share) ** 2 - 2.0) + 1
 
 
 def _interval(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     low, high = floats(a), floats(b)
-    if not (low < high).all():
-        raise UserError(f"scores lie in [a, b] with a < b; given: a = {low.tolist()}, b = {high.tolist()}")
+    given = f"a = {low.tolist()}, b = {high.tolist()}"
+    check((low < high).all(), "scores lie in [a, b] with a < b", given)
     return low, high
 
 
