@@ -212,12 +212,12 @@ def fetch(name: str, destination: Path | None = None, base_url: str | None = Non
 
 def status(data_dir: Path | str | None = None) -> list[Status]:
     """For every data set its folder and a description."""
-    roots(data_dir)  # a data folder that does not exist is an error, not a missing data set
     return [Status(name, place(name, data_dir), known.description) for name, known in KNOWN.items()]
 
 
 def place(name: str, data_dir: Path | str | None = None) -> Path | Literal["built in"] | None:
-    """The folder of a data set, None where it is not here."""
+    """The folder of a data set, None where it is not here; without the data folder that is an error."""
+    roots(data_dir)
     try:
         return "built in" if name == "digits" else locate(name, data_dir).folder
     except UserError:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from shieldwall.data.images import TOO_LARGE, ImageRejected, read_picture
+from shieldwall.data.images import ImageRejected, read_picture
 
 MAX_BYTES = 8 * 2**20
 BLANK_RANGE = 24
@@ -54,10 +54,6 @@ FRAMES = {
     "mnist": Frame(side=28, box=(20, 20), parts=1, by_mass=True, pen=0.08),
     "digits": Frame(side=8, box=(28, 32), parts=4, by_mass=False, pen=0.13),
 }
-
-
-def file_too_large() -> ImageRejected:
-    return ImageRejected(TOO_LARGE, f"the file is larger than {MAX_BYTES // 2**20} MB; choose a smaller one")
 
 
 def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None) -> PreparedImage:

@@ -74,17 +74,15 @@ def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: st
             )
     torch_device = resolve_device(device)
     dataset = _dataset(runs[0].recipe.data, data_dir)
-    served_runs = tuple(
-        _served_run(run, family, dataset, torch_device)
-        for run, family in zip(runs, _families(runs), strict=True)
-    )
-    return Service(dataset.name, dataset.classes, dataset.shape, dataset.test, torch_device, served_runs)
+    named = zip(runs, _families(runs), strict=True)
+    served = tuple(_served_run(run, family, dataset, torch_device) for run, family in named)
+    return Service(dataset.name, dataset.classes, dataset.shape, dataset.test, torch_device, served)
 
 
 def _dataset(name: str, data_dir: Path | None) -> Dataset:
     """The data set, without its images where they are not here."""
     shape, classes = datasets.dataset_spec(name)
-    if any(entry.name == name and entry.place is not None for entry in datasets.status(data_dir)):
+    if datasets.place(name, data_dir) is not None:
         return datasets.load(name, data_dir)
     empty = TensorSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
     return Dataset(name, empty, empty, classes, shape)
@@ -105,18 +103,13 @@ def _families(runs: Sequence[RunFolder]) -> list[str]:
 
 
 def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
-    members = load_members(run, dataset, device)
+    members, certification = load_members(run, dataset, device), run.recipe.certification
     votes = _votes(len(members), run.tuned_weights())
+    batch_size = _batch_size(members, list(chain.from_iterable(votes.values())), dataset.shape, device)
     return ServedRun(
-        family=family,
-        sigma=run.recipe.sigma,
-        noise=noise_of(run.recipe),
-        members=members,
-        votes=votes,
-        n0=run.recipe.certification.n0,
-        alpha=run.recipe.certification.alpha,
-        batch_size=_batch_size(members, list(chain.from_iterable(votes.values())), dataset.shape, device),
-    )
+        family, run.recipe.sigma, noise_of(run.recipe), members, votes,
+        certification.n0, certification.alpha, batch_size,
+    )  # fmt: skip
 
 
 def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, Sequence[Vote]]:
