@@ -8,16 +8,11 @@
     C_MME = min_{y,y'} 2 f_1^{y0/y} f_2^{y0/y'} / (f_1^{y0/y} + f_2^{y0/y'})^2
     provided that    beta r^2 max(K, 1)^2 <= Delta f_i^{y0/y} for both members and every y
 
-Then the ensemble is R-robust. The paper does not print the second term of the maximum, but it is needed.
-Counterexample: two linear members have the margin m and opposite gradients of lengths g and g / 10. Both are
-m/g-robust. With cos(theta) = -1 the first term is 0 and the printed R is infinite, but the sum 2m of the
-margins falls by 0.9 g per unit and reaches 0 at 2.2 m/g.
-
-The proof replaces the members' gradients by the steepest ones that they may have. For cos(theta) < 0 this
-need not bound the norm of the sum. The norm is convex in the two lengths. So it is largest with both members
-steepest, or with one steepest and the other flat. The second case gives the larger member's share of the
-margin sum, s = (1 + sqrt(1 - 2C)) / 2 (C = 2 s (1 - s)); it decides if cos(theta) < -(1 - s) / (2 s). As
-s >= 1/2, K <= 2: the corollary at most doubles a radius.
+Then the ensemble is R-robust. The second term of the maximum, which the paper does not print, is the larger
+member's share of the margin sum, s (C = 2 s (1 - s)). The proof takes members as steep as they may be; but
+the norm of the sum is convex in the two lengths, so it is largest with both steepest, or with one steepest
+and the other flat. The latter decides if cos(theta) < -(1 - s) / (2 s). As s >= 1/2, K <= 2: the corollary
+at most doubles a radius.
 """
 
 from dataclasses import dataclass
@@ -51,13 +46,9 @@ class Comparison:
 def compare_weighted(
     margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None = None, *, r: ArrayLike, beta: float
 ) -> Comparison:
-    """The corollary for WE of two members.
+    """The corollary for WE of two beta-smooth members, both robust within r, one number or (...).
 
-    Args:
-        margins: (2, ..., C), f_i^{y0/y}(x0) for the C classes other than y0.
-        gradients: (2, ..., C, d), theirs.
-        r: a radius within which both members are robust, one number or (...).
-        beta: the smoothness of both members.
+    Margins f_i^{y0/y}(x0) are (2, ..., C), gradients (2, ..., C, d), as in `theory.conditions`.
     """
     m, g = conditions.checked(_pair_margins(margins), gradients)
     return _compare(m, evenness_weighted(m, weights), _cosine(g[0], g[1]), r, beta)
@@ -85,7 +76,7 @@ def evenness_max_margin(margins: ArrayLike) -> Floats:
 
 
 def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Floats:
-    """K = R / r; see the head of this module."""
+    """K = R / r."""
     c, cos, d = floats(evenness), floats(cosine), floats(delta)
     both_steepest = np.sqrt(np.maximum(1.0 - c * (1.0 - cos), 0.0))
     one_flat = (1.0 + np.sqrt(np.maximum(1.0 - 2.0 * c, 0.0))) / 2.0
@@ -107,7 +98,7 @@ def optimal_weights(margins: ArrayLike) -> Floats:
         w_1 / w_2 = 1 / sqrt(max_y q_y min_y q_y),    q_y = f_1^{y0/y} / f_2^{y0/y}
 
     The term of class y in C_WE falls as |log(w_1 / w_2) + log q_y| grows; this ratio puts the two extreme
-    classes equally far from 0. With one other class it is the paper's (f_2, f_1), and C_WE = 1/2.
+    classes equally far from 0.
     """
     m = _pair_margins(margins)
     if not (m > 0).all():
@@ -123,10 +114,8 @@ def radius_by_size(
 ) -> Floats:
     """WE's certified radius with the first 1, 2, ..., N members, (N, ...).
 
-    prop:larger-n-better-robustness: let WE of some members and WE of others be r-robust by the sufficient
-    condition, with weighted gradients that are neither 0 nor parallel for any class. Then WE of all of them,
-    with the same weights, is r'-robust for some r' > r. So each radius is above the smaller one of the radius
-    before it and the radius of the added member alone. The sequence may still fall.
+    prop:larger-n-better-robustness: each radius is above the smaller one of the radius before it and the
+    radius of the added member alone, if their weighted gradients are neither 0 nor parallel for any class.
     """
     m, g = floats(margins), floats(gradients)
     w = np.ones(len(m)) if weights is None else floats(weights)

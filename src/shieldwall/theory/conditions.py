@@ -13,10 +13,9 @@ Solved for r, the vote is robust within the first of these radii, and not robust
 
     2m / (a + sqrt(a^2 + 4 beta m))    and    2m / (a + sqrt(a^2 - 4 beta m)), infinite if a^2 <= 4 beta m
 
-Shapes: margins (N, ..., C) and gradients (N, ..., C, d): N members first, then any axes of inputs, then the C
-classes other than y0, in the same order for all members. With the margins and gradients of soft-smoothed
-members E f_i(x0 + noise), the same functions give eq:Itilde, and with beta = `smoothness_bound(sigma)` the
-conditions of the soft-smoothed ensemble (cor:gradient-based-sufficient-necessary-cond-smoothed-*).
+Margins (N, ..., C) and gradients (N, ..., C, d) have N members first, then any axes of inputs, then the C
+classes other than y0. Those of soft-smoothed members E f_i(x0 + noise) give eq:Itilde, and with
+beta = `smoothness_bound(sigma)` cor:gradient-based-sufficient-necessary-cond-smoothed-*.
 """
 
 from collections.abc import Callable
@@ -56,11 +55,7 @@ class Conditions:
         return np.asarray(holds.all(-1))
 
     def necessary(self, r: ArrayLike) -> Bools:
-        """Whether the vote may be r-robust: a <= m/s + beta s for every rival and every s <= r, (...).
-
-        The paper asks this of s = r alone. But a vote that is r-robust is also s-robust, and at a large r the
-        inequality can hold again after a smaller s refuted it.
-        """
+        """Whether the vote may be r-robust: a <= m/s + beta s for every rival and every s <= r, (...)."""
         return np.asarray(self.possible_radius() >= _radii(r)[..., 0])
 
     def certified_radius(self) -> Floats:
@@ -84,7 +79,7 @@ def weighted_conditions(
 
         m = sum_j w_j f_j^{y0/y}(x0) / ||w||_1,    a = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1
 
-    Equal weights by default. The theorem prints both without the division by ||w||_1, and beta r ||w||_1.
+    Equal weights by default.
     """
     m, g = checked(margins, gradients)
     shares = normalized_weights(weights, len(m))
@@ -118,10 +113,10 @@ def single_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) 
 def max_margin_radius(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Floats:
     """A radius within which MME of any N >= 2 members returns y0: max_i min_{j != i} r_ij, (...).
 
-    r_ij is the certified radius of MME of members i and j (`max_margin_conditions`). The paper has two
-    members only. Proof: take the best i, and a point nearer than its radius. There the worst margins
-    A_k = min_y f_k^{y0/y} have A_i + A_j > 0 for all j != i. So the least A is above minus the largest A,
-    which makes MME return y0. (If A_i itself is the least, compare it with any other A_j.)
+    r_ij is the certified radius of MME of members i and j. Proof, for more members than the paper's two: take
+    the best i, and a point nearer than its radius. There the worst margins A_k = min_y f_k^{y0/y} have
+    A_i + A_j > 0 for all j != i. So the least A is above minus the largest A, and MME returns y0. (If A_i
+    itself is the least, compare it with any other A_j.)
     """
     m, g = checked(margins, gradients)
     return best_pair_radius(lambda pair: _pair_conditions(m[pair], g[pair], beta), len(m))
@@ -136,12 +131,7 @@ def best_pair_radius(of_pair: Callable[[list[int]], Conditions], members: int) -
 
 
 def eri_weighted(margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None, r: ArrayLike) -> Floats:
-    """eq:I, the ensemble robustness indicator of WE for every class, (..., C); smaller is more robust.
-
-        I_y = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1 - 1 / (r ||w||_1) sum_j w_j f_j^{y0/y}(x0)
-
-    Of soft-smoothed margins and gradients it is eq:Itilde.
-    """
+    """eq:I, the ensemble robustness indicator of WE for every class, (..., C); smaller is more robust."""
     return weighted_conditions(margins, gradients, weights, beta=0.0).eri(r)
 
 
@@ -159,8 +149,7 @@ def eri_single(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats
 def weighted_gap(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
     """prop:sufficient-necessary-condition-weighted-ensemble: min_y sum_j w_j f_j^{y0/y}(x) / ||w||_1, (...).
 
-    WE returns y0 at x if it is positive, and another class if it is negative; 0 is a tie. So WE is r-robust
-    if it is positive at all points nearer than r, and only if it is nowhere negative there.
+    WE returns y0 at x if it is positive, and another class if it is negative; 0 is a tie.
     """
     m = checked_margins(margins)
     return np.asarray(np.tensordot(normalized_weights(weights, len(m)), m, axes=1).min(-1))

@@ -6,8 +6,7 @@
 
 `first_order` has the margins and gradients that `theory.conditions` takes. Those of soft-smoothed members,
 x -> E f_j(x + eps), are estimated from noise samples in G groups. The mean of noisy gradients is longer than
-their expectation, much longer in many dimensions. So inner products are averaged over pairs of different
-groups, which has no bias:
+their expectation, so inner products are averaged over pairs of different groups, which has no bias:
 
     <E g, E h> ~ 1/(G (G - 1)) sum_{a != b} <g_a, h_b>              g_a, h_a: means over group a
 
@@ -31,8 +30,6 @@ from shieldwall.models.members import eval_mode
 from shieldwall.noise.distributions import Noise
 from shieldwall.theory.conditions import Conditions, Floats, best_pair_radius, normalized_weights
 
-Labels = NDArray[np.int64]
-
 
 class FirstOrder(NamedTuple):
     """Margins against every rival of the true class, and their gradients.
@@ -40,12 +37,10 @@ class FirstOrder(NamedTuple):
     For soft-smoothed members both have one more axis in front, G: means over groups of noise samples.
     """
 
-    rivals: Labels
+    rivals: NDArray[np.int64]
     """(B, C): the classes other than the true one, in ascending order."""
-    margins: Floats
-    """(N, B, C) or (G, N, B, C)"""
-    gradients: Floats
-    """(N, B, C, D) or (G, N, B, C, D)"""
+    margins: Floats  # (N, B, C) or (G, N, B, C)
+    gradients: Floats  # (N, B, C, D) or (G, N, B, C, D)
 
 
 class Estimate(NamedTuple):
@@ -86,10 +81,7 @@ def smoothed_first_order(
 def weighted_estimate(
     margins: Floats, gradients: Floats, weights: ArrayLike | None = None, *, beta: float
 ) -> Conditions:
-    """`conditions.weighted_conditions` from group means (G, N, B, C) and (G, N, B, C, D).
-
-    For a single member, give it all the weight.
-    """
+    """`conditions.weighted_conditions` from group means (G, N, B, C) and (G, N, B, C, D)."""
     shares = normalized_weights(weights, margins.shape[1])
     slope = length(np.einsum("j,gjbcd->gbcd", shares, gradients))
     return Conditions(np.einsum("j,gjbc->bc", shares, margins) / len(margins), slope, beta)
@@ -151,10 +143,7 @@ def jackknife(statistic: Callable[..., Floats], *grouped: Floats) -> Estimate:
 
 
 def _group_means(members: Sequence[nn.Module], x: Tensor, chunks: Sequence[Tensor]) -> tuple[Floats, Floats]:
-    """Confidences (G, N, K) and gradients (G, N, K, D) at one input x: means over each group of samples.
-
-    The samples (m, G, ...) come in chunks along their first axis.
-    """
+    """Means over groups at one input x, (G, N, K) and (G, N, K, D), of samples (m, G, ...) in chunks of m."""
     copies, per_group, parts = x.expand(chunks[0].shape[1:]), sum(map(len, chunks)), []
     with eval_mode(members):
         for member in members:

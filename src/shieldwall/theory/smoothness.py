@@ -3,15 +3,13 @@
     g(x) = E f(x + sigma z),    z ~ N(0, I),    f with values in [low, high]
     Hessian of g = E f(x + sigma z) (z z^T - I) / sigma^2
 
-g is beta-smooth if the largest absolute eigenvalue of its Hessian is at most beta everywhere.
+g is beta-smooth if the largest absolute eigenvalue of its Hessian is at most beta everywhere. The least
+beta is `sharp_smoothness_bound`: for a unit vector u and t = u . z, a standard normal number,
 
-Why `sharp_smoothness_bound` is the least beta: for a unit vector u,
+    u^T Hessian u = E f (t^2 - 1) / sigma^2
 
-    u^T Hessian u = E f (t^2 - 1) / sigma^2,    t = u . z, a standard normal number.
-
-Over all f with values in [0, 1] this is largest for f = 1[|t| > 1] and least for f = 1[|t| < 1]. The values
-are 2 phi(1) / sigma^2 = 0.484 / sigma^2 and minus that. So the paper's bound is 4.13 times too large, and its
-lower bound is half of what is reached.
+is largest, over all f with values in [0, 1], for f = 1[|t| > 1] and least for f = 1[|t| < 1]. The values are
+2 phi(1) / sigma^2 = 0.484 / sigma^2 and minus that.
 """
 
 import math

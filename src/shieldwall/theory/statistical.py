@@ -8,8 +8,7 @@ that the members' scores are independent, and symmetric about one mean mu.
     t(lambda)    lambda / (1 + lambda): a score above it is enough to be right
     d_w          |w|_2^2 / |w|_1^2, w the weights of WE
 
-The bounds need mu > t(lambda); they are NaN where it fails. They are returned as the theorem has them, also
-below 0, where they say nothing. Functions of numbers also take arrays, which broadcast.
+The bounds need mu > t(lambda); they are NaN where it fails. Functions of numbers also take arrays.
 """
 
 import math
@@ -41,28 +40,22 @@ class Thresholds(NamedTuple):
 def single_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
     """max_{y != y0} f(x)_y / (1 - f(x)_{y0}), 0 for 0 / 0 (def:strong-runner-up-single-model).
 
-    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is computed
-    as the sum over the wrong classes, which is precise also where f_{y0} is nearly 1.
+    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is the sum
+    over the wrong classes, which is precise where f_{y0} is nearly 1.
     """
     wrong = _wrong_classes(confidences, truth)
     return _portion(wrong.max(-1), wrong.sum(-1))
 
 
 def weighted_portion(confidences: ArrayLike, truth: ArrayLike, weights: ArrayLike | None = None) -> Floats:
-    """max_{y != y0} sum_i w_i f_i(x)_y / sum_i w_i (1 - f_i(x)_{y0}) (def:strong-runner-up-weighted).
-
-    Confidences (N, D, K) -> (D,); equal weights by default.
-    """
+    """max_{y != y0} sum_i w_i f_i(x)_y / sum_i w_i (1 - f_i(x)_{y0}), def:strong-runner-up-weighted, (D,)."""
     wrong = _wrong_classes(confidences, truth)
     summed = np.tensordot(checked_weights(weights, len(wrong)), wrong, axes=1)
     return _portion(summed.max(-1), summed.sum(-1))
 
 
 def max_margin_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
-    """The largest of the members' portions (def:strong-runner-up-maximum-margin), (N, D, K) -> (D,).
-
-    It is never below `weighted_portion`, for any weights.
-    """
+    """The largest of the members' portions (def:strong-runner-up-maximum-margin), (N, D, K) -> (D,)."""
     return np.asarray(single_portion(confidences, truth).max(0))
 
 
@@ -96,7 +89,7 @@ def weight_concentration(weights: ArrayLike) -> float:
 def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) -> Floats:
     """X1-hat (adx-def:X1) = (1 + lambda_1) sum_j w_j f_j - lambda_1 |w|_1, scores (N, D) -> (D,).
 
-    P(WE = y0) >= 1 - p - P(X1-hat <= 0), fact:connection-margin-robustness.
+    P(WE = y0) >= 1 - p - P(X1-hat <= 0), and the same for MME: fact:connection-margin-robustness.
     """
     scores = floats(scores)
     w = checked_weights(weights, len(scores))
@@ -104,10 +97,7 @@ def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) 
 
 
 def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
-    """X2-hat (adx-def:X2) = (1 + lambda_2) (max_i f_i + min_i f_i) - 2 lambda_2, scores (N, D) -> (D,).
-
-    P(MME = y0) >= 1 - p - P(X2-hat <= 0), fact:connection-margin-robustness.
-    """
+    """X2-hat (adx-def:X2) = (1 + lambda_2) (max_i f_i + min_i f_i) - 2 lambda_2, scores (N, D) -> (D,)."""
     scores = floats(scores)
     return np.asarray((1.0 + lam2) * (scores.max(0) + scores.min(0)) - 2.0 * lam2)
 
@@ -131,10 +121,7 @@ def mme_moments(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike) -> Moments:
 
 
 def symmetric_tail(mean: ArrayLike, variance: ArrayLike) -> Floats:
-    """P(X <= 0) <= Var X / (2 (E X)^2) for X symmetric about E X > 0 (fact:general-bound-fact).
-
-    This is half of Chebyshev's inequality, because both tails are equal. NaN for E X <= 0.
-    """
+    """P(X <= 0) <= Var X / (2 (E X)^2) for X symmetric about E X > 0 (fact:general-bound-fact), else NaN."""
     mean, variance = floats(mean), floats(variance)
     positive = mean > 0
     return np.where(positive, variance / (2 * np.where(positive, mean, 1.0) ** 2), np.nan)
@@ -155,8 +142,7 @@ def we_bound_mcdiarmid(
 ) -> Floats:
     """P(WE = y0) >= 1 - p - exp(-2 (mu - t(lambda_1))^2 / (d_w width^2)), by McDiarmid's inequality.
 
-    `width` is b - a for scores in [a, b]. The scores must be independent and have the mean mu; they need not
-    be symmetric or have the same distribution.
+    For independent scores in intervals of this width with the mean mu, also if they are not symmetric.
     """
     gap, scale = _gap(mu, lam1), floats(d_w) * floats(width) ** 2
     return 1 - floats(p) - np.where(gap > 0, np.exp(-2 * gap**2 / scale), np.nan)
@@ -183,16 +169,13 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
 def thresholds(
     mu: ArrayLike, lam2: ArrayLike, s: ArrayLike, s_f: ArrayLike, members: ArrayLike
 ) -> Thresholds:
-    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and at C = sqrt(N) s_f / s (eq:cor2-2).
-
-    cor:comparision-statistical-lower-bound compares `we_bound` with `mme_bound`; it uses 1/N <= d_w <= 1.
-    """
+    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1."""
     c = floats(s_f) / floats(s)
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
 
 
 def member_counts(members: ArrayLike) -> Floats:
-    """Numbers of members, as floats to compute with; less than one is refused."""
+    """Numbers of members, as floats; less than one is refused."""
     n = floats(members)
     check((n >= 1).all(), "an ensemble has at least one member", n.min(initial=np.inf))
     return n

@@ -9,17 +9,12 @@ If both smoothed members return the true class y0 with probability over 1/2,
     EBS: p >  1/2 + (2 + 4 (p_min - p_ab) / delta)^-1   implies   r_G > r_H,
     EAS: p <= 1/2                                       implies   r_H >= r_G,
 
-with the radii r_G = sigma Phi^-1(P(MME = y0)) of EBS (adx-prop:rob-radii-before) and
-r_H = sigma/2 (Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). Both cases also hold for the radii of
-other noise, because r_H is at most the radius for max(p_a, p_b) and at least the radius for (p_a + p_b) / 2.
-
-MME returns the label of one of its two members, so
-
-    P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab)
-
-The first threshold equals (max(p_a, p_b) - p_ab) / (p_a + p_b - 2 p_ab): given that exactly one member is
-right, the probability that it is the better one. So the first case is P(MME = y0) > max(p_a, p_b), and the
-second is P(MME = y0) <= (p_a + p_b) / 2.
+with the radii r_G = sigma Phi^-1(P(MME = y0)) of EBS (adx-prop:rob-radii-before) and r_H = sigma/2
+(Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). MME returns the label of one of its two members,
+so P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab), and the first threshold equals (max(p_a, p_b) - p_ab) / (p_a
++ p_b - 2 p_ab). So the first case is P(MME = y0) > max(p_a, p_b), and the second is P(MME = y0) <= (p_a +
+p_b) / 2. Both hold for the radii of other noise too, because r_H is at most the radius for max(p_a, p_b)
+and at least that for (p_a + p_b) / 2.
 """
 
 from dataclasses import dataclass

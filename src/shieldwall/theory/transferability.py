@@ -7,19 +7,16 @@
     Y = 1 if MME has the larger certified radius, 0 if WE has
 
 In eq:cor2-2, mu and s^2 are the mean and variance of f_i(x0 + eps)_{y0} over members and noise samples, and
-s_f^2 is the variance of its minimum over the members. With equal weights the corollary predicts that MME has
-the larger radius if X > 0, and WE if X < 0 (cor:comparision-statistical-lower-bound, its second remark).
-
-The ROC curve takes the inputs in descending order of X; it goes up for Y = 1 and right for Y = 0. The area
-below it is P(X of a 1 > X of a 0) + P(equal) / 2.
+s_f^2 is the variance of its minimum over the members. With equal weights the corollary predicts that MME
+has the larger radius if X > 0, and WE if X < 0. The ROC curve takes the inputs in descending order of X; it
+goes up for Y = 1 and right for Y = 0. The area below it is P(X of a 1 > X of a 0) + P(equal) / 2.
 
 Attacks on one member, tried on the others:
 
     x_i = a point within epsilon of x, in L2, that maximises  max_{y != y0} z_i(x)_y - z_i(x)_{y0}
     T_ij = P( F_j(x_i) != y0  |  F_i(x_i) != y0,  F_i(x) = F_j(x) = y0 )
 
-z_i are member i's logits, because the gradient of a confident member's softmax is nearly 0. The attack is
-projected gradient descent with steps of equal length; it returns the best point that it visited. As in
+z_i are member i's logits, because the gradient of a confident member's softmax is nearly 0. As in
 def:r-robustness, points may leave the range of pixels.
 """
 
