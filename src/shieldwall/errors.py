@@ -58,15 +58,12 @@ def check_number(name: str, given: object) -> None:
     check(isinstance(given, Real), f"{name} must be a number", describe(given))
 
 
-def is_installed(extra: str) -> bool:
-    return not _missing(extra)
+def missing(extra: str) -> list[str]:
+    """The modules of an extra that are not installed."""
+    return [module for module in EXTRAS[extra] if find_spec(module) is None]
 
 
 def require(extra: str, purpose: str) -> None:
     """Raise an error that says what to install if `purpose` needs a missing package."""
-    if missing := _missing(extra):
-        raise UserError(f"{purpose} needs {', '.join(missing)}; run: pip install 'shieldwall[{extra}]'")
-
-
-def _missing(extra: str) -> list[str]:
-    return [module for module in EXTRAS[extra] if find_spec(module) is None]
+    if modules := missing(extra):
+        raise UserError(f"{purpose} needs {', '.join(modules)}; run: pip install 'shieldwall[{extra}]'")

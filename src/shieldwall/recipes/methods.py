@@ -1,9 +1,7 @@
 """The training methods, and their recipes on each data set.
 
 A data set is a `Benchmark`, read from numbers.yaml: its model, its schedule, and the numbers that methods
-take there. A method describes its objective from these at one sigma. The numbers below hold on every data set
-without its own: they are the defaults of the literature, as the methods' own papers or the code of Jeong &
-Shin (2020) have them, and ADP's and GAL's those of Pang et al. (2019) and Kariyappa & Qureshi (2019).
+take there. A `Method`, read from methods.yaml, describes its objective from these at one sigma.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,11 +10,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shieldwall.recipes.fields import build
-from shieldwall.recipes.recipe import JOINT, Certification, Recipe, Schedule, read_mapping
+from shieldwall.recipes.recipe import JOINT, Certification, Recipe, Schedule
+from shieldwall.texts import read_yaml
 from shieldwall.vocabulary import SIGMAS
 
 Numbers = Mapping[str, Any]
 """Options by name; a list holds one value for each of SIGMAS."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A training method; `options` hold on every data set without its own, `fixed` on all."""
+
+    summary: str
+    name: str
+    """The objective's."""
+    options: Numbers = field(default_factory=dict)
+    base: "Method | None" = None
+    """The method that DRT wraps."""
+    fixed: Numbers = field(default_factory=dict)
 
 
 class Family(NamedTuple):
@@ -49,17 +61,19 @@ class Benchmark:
     methods: tuple[str, ...] = ()
     """Those that have recipes here; empty for all."""
 
-    def numbers_at(self, sigma: float, method: str) -> dict[str, Any]:
-        return _at(sigma, self.numbers.get(method, {}))
+    def objective(self, method: Method, sigma: float, weights: str) -> dict[str, Any]:
+        """A method's objective at one sigma; DRT's weights are those that the data set has for `weights`."""
+        of_data = {**self.numbers.get(method.name, {}), **self.numbers.get(weights, {})}
+        base = {} if method.base is None else {"base": self.objective(method.base, sigma, method.base.name)}
+        return {"name": method.name, **base, **_at(sigma, {**method.options, **of_data, **method.fixed})}
 
-    def recipe(self, method: str, sigma: float) -> Recipe:
-        summary, objective = METHODS[method]
-        schedule = _at(sigma, self.schedules.get("drt" if method.startswith("drt") else method, {}))
-        options = objective(self, sigma)
+    def recipe(self, name: str, sigma: float) -> Recipe:
+        method = METHODS[name]
+        schedule = _at(sigma, self.schedules.get("drt" if method.name == "drt" else name, {}))
         return Recipe(
-            f"{self.name}-{method}", summary, self.data, self.model, sigma, objective=options,
-            independent=options["name"] not in JOINT, schedule=replace(self.schedule, **schedule),
-            certification=self.certification,
+            f"{self.name}-{name}", method.summary, self.data, self.model, sigma,
+            objective=self.objective(method, sigma, name), independent=method.name not in JOINT,
+            schedule=replace(self.schedule, **schedule), certification=self.certification,
         )  # fmt: skip
 
     def family(self, method: str) -> Family:
@@ -67,74 +81,32 @@ class Benchmark:
         return Family(lambda sigma: self.recipe(method, sigma), sigmas)
 
 
-Description = Callable[[Benchmark, float], dict[str, Any]]
-"""(bench, sigma) -> the objective's name and options."""
-
-
-def _single(name: str, **defaults: Any) -> Description:
-    """A method as it is."""
-    return lambda bench, sigma: {"name": name, **defaults, **bench.numbers_at(sigma, name)}
-
-
-def _drt(base: Description, rhos: str = "drt", **fixed: Any) -> Description:
-    """DRT around a method, with the weights that the bench gives for `rhos`."""
-
-    def describe(bench: Benchmark, sigma: float) -> dict[str, Any]:
-        numbers = bench.numbers_at(sigma, "drt") | bench.numbers_at(sigma, rhos)
-        return {"name": "drt", "base": base(bench, sigma), **numbers, **fixed}
-
-    return describe
-
-
 def _at(sigma: float, numbers: Numbers) -> dict[str, Any]:
     column = SIGMAS.index(sigma)
     return {key: number[column] if isinstance(number, list) else number for key, number in numbers.items()}
 
 
-GAUSSIAN = _single("gaussian", num_noise=2)
-# The members that DRT starts from were trained with the warm-up.
-WARMED_UP = _single("smoothadv", num_noise=2, epsilon=1.0, steps=10, warmup=0)
-CONSISTENCY = _single("consistency", num_noise=2, eta=0.5)
-# The literature runs the cross-entropy as divergence, on one noisy copy.
-STABILITY = _single("stability", num_noise=1, lam=2.0, divergence="cross_entropy")
-# The paper describes the Rényi divergence, that of Li et al.'s certificate.
-RENYI = _single("stability", num_noise=1, lam=2.0, divergence="renyi", order=2.0)
-
-METHODS: dict[str, tuple[str, Description]] = {
-    "gaussian": ("Gaussian augmentation", GAUSSIAN),
-    "smoothadv": (
-        "noisy adversarial images",
-        _single("smoothadv", num_noise=2, epsilon=1.0, steps=10, warmup=10),
-    ),
-    "macer": ("wider certified radii", _single("macer", num_noise=16, gamma=8.0, beta=16.0)),
-    "stability": ("predictions steady under noise", STABILITY),
-    "stability-renyi": ("steady by Rényi divergence", RENYI),
-    "consistency": ("equal answers for noisy copies", CONSISTENCY),
-    "adp": ("diversity among wrong classes", _single("adp", num_noise=2, alpha=2.0, beta=0.5)),
-    # The paper adds L_GAL as it is; Kariyappa & Qureshi (2019) use half of it.
-    "gal": ("diverse loss gradients", _single("gal", num_noise=2, weight=1.0)),
-    "drt": ("DRT around Gaussian augmentation", _drt(GAUSSIAN)),
-    "drt-smoothadv": ("DRT around SmoothAdv", _drt(WARMED_UP, "drt-smoothadv")),
-    "drt-consistency": ("DRT around Consistency", _drt(CONSISTENCY, "drt-consistency")),
-    # The paper's ablation, tab:gdlvscml3 and tab:gdlvscml2.
-    "drt-gd": ("DRT's gradient diversity alone", _drt(GAUSSIAN, "drt-gd", rho_cm=0.0)),
-    "drt-cm": ("DRT's confidence margin alone", _drt(GAUSSIAN, "drt-cm", rho_gd=0.0)),
-}
-
-
 def _smoke(sigma: float) -> Recipe:
     """The smallest run that goes through every stage; its losses are pinned by a test."""
     return replace(
-        BENCHMARKS[0].recipe("gaussian", sigma),
+        BENCHMARKS["digits"].recipe("gaussian", sigma),
         name="smoke", summary="the whole pipeline in seconds", members=2,
         schedule=Schedule(epochs=3, batch_size=64, lr=0.1, decay_every=2, decay=0.2),
         certification=Certification(n=1_000, every=12),
     )  # fmt: skip
 
 
-_NUMBERS = read_mapping(Path(__file__).with_name("numbers.yaml"), "recipe", "data, model and sigma")
-BENCHMARKS: list[Benchmark] = [build(Benchmark, content, name=name) for name, content in _NUMBERS.items()]
+def _table(file: str) -> dict[str, Any]:
+    """The mapping in a file beside this one."""
+    (content,) = read_yaml(Path(__file__).with_name(file))
+    return dict(content)
+
+
+METHODS: dict[str, Method] = {name: build(Method, each) for name, each in _table("methods.yaml").items()}
+BENCHMARKS: dict[str, Benchmark] = {
+    name: build(Benchmark, each, name=name) for name, each in _table("numbers.yaml").items()
+}
 FAMILIES = {
     "smoke": Family(_smoke, (0.25,)),
-    **{f"{b.name}-{method}": b.family(method) for b in BENCHMARKS for method in b.methods or METHODS},
+    **{f"{name}-{m}": b.family(m) for name, b in BENCHMARKS.items() for m in b.methods or METHODS},
 }

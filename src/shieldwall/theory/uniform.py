@@ -20,7 +20,7 @@ from shieldwall.theory.statistical import Moments, Thresholds, member_counts, th
 
 
 def least_deviation(s: ArrayLike, members: ArrayLike) -> Floats:
-    """s_f, the deviation of the least (or largest) of N uniform scores of deviation s, fact:min-uniform-rv."""
+    """s_f, the deviation of the least or largest of N uniform scores of deviation s, fact:min-uniform-rv."""
     n = member_counts(members)
     return floats(s) * np.sqrt(12 * n / (n + 2)) / (n + 1)
 
