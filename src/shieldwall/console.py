@@ -17,8 +17,7 @@ from shieldwall.texts import shown
 
 SECONDS_BETWEEN_LINES = 10.0
 
-Show = Callable[[int, str], None]
-"""Show the amount done so far, and a note such as the speed."""
+Show = Callable[[int, str], None]  # show the amount done so far, and a note such as the speed
 
 
 class PlainConsole(Console):

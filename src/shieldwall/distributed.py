@@ -30,8 +30,7 @@ from torch import Tensor, nn
 
 from shieldwall.errors import UserError
 
-TIMEOUT = timedelta(minutes=10)
-"""How long a process waits for the others before it gives up."""
+TIMEOUT = timedelta(minutes=10)  # how long a process waits for the others before it gives up
 
 TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -43,10 +42,8 @@ class Share:
     """The consecutive rows of a batch that one process works on."""
 
     start: int
-    count: int
-    """Never zero: see `is_padding`."""
-    total: int
-    """The size of the whole batch."""
+    count: int  # never zero: see `is_padding`
+    total: int  # the size of the whole batch
     is_padding: bool = False
     """Whether the batch has no row for this process. It then works on the first row, without effect on the
     sums, so that its generator, gradients and terms stay the same as the others'."""
@@ -70,8 +67,7 @@ class ProcessGroup:
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0
-    """The rank among the processes of this machine."""
+    local_rank: int = 0  # the rank among the processes of this machine
 
     @classmethod
     def from_environment(cls) -> "ProcessGroup":

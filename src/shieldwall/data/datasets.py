@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from shieldwall.data.splits import Dataset
 
 
-OWN = "folder:"
-"""What the name of a folder of your own images starts with."""
+OWN = "folder:"  # what the name of a folder of your own images starts with
 
 
 class DatasetSpec(NamedTuple):
@@ -49,8 +48,7 @@ class _Known:
 
     description: str
     shape: tuple[int, int, int]
-    classes: Sequence[str] | int
-    """The names, or how many there are, which are then named by number."""
+    classes: Sequence[str] | int  # the names, or how many there are, which are then named by number
     sizes: tuple[int, int]
     folders: Sequence[str] = ()
     members: Sequence[str] = ()

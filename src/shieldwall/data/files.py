@@ -30,8 +30,7 @@ _UNSIGNED_BYTES = 0x800
 _CIFAR_SHAPE = (3, 32, 32)
 _CIFAR_RECORD = 1 + math.prod(_CIFAR_SHAPE)
 _FULL_INK = 16
-_MOST_BYTES = 2**28
-"""Of an unpacked file; the largest that is published has 47 MB."""
+_MOST_BYTES = 2**28  # of an unpacked file; the largest that is published has 47 MB
 _TIMEOUT_S = 30.0
 
 # None of these speaks plain http, so that no redirect can lead there.

@@ -25,8 +25,7 @@ from shieldwall.errors import UserError
 
 _EXTENSIONS = (".jpeg", ".jpg", ".png")
 _THREADS = max(2, os.cpu_count() or 1)
-_MARGIN = 256 / 224
-"""The shorter side of a test image by that of its centre, which is seen."""
+_MARGIN = 256 / 224  # the shorter side of a test image by that of its centre, which is seen
 _AREA = (0.08, 1.0)
 _RATIO = (3 / 4, 4 / 3)
 _ATTEMPTS = 10

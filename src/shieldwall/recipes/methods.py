@@ -14,8 +14,7 @@ from shieldwall.recipes.recipe import JOINT, Certification, Recipe, Schedule
 from shieldwall.texts import read_yaml
 from shieldwall.vocabulary import SIGMAS
 
-Numbers = Mapping[str, Any]
-"""Options by name; a list holds one value for each of SIGMAS."""
+Numbers = Mapping[str, Any]  # options by name; a list holds one value for each of SIGMAS
 
 
 @dataclass(frozen=True)
@@ -23,11 +22,9 @@ class Method:
     """A training method; `options` hold on every data set without its own, `fixed` on all."""
 
     summary: str
-    name: str
-    """The objective's."""
+    name: str  # the objective's
     options: Numbers = field(default_factory=dict)
-    base: "Method | None" = None
-    """The method that DRT wraps."""
+    base: "Method | None" = None  # the method that DRT wraps
     fixed: Numbers = field(default_factory=dict)
 
 
@@ -45,21 +42,16 @@ class Family(NamedTuple):
 class Benchmark:
     """A data set to run the methods on."""
 
-    name: str
-    """The first part of its recipes' names."""
+    name: str  # the first part of its recipes' names
     data: str
     model: str
-    sigma: float
-    """The usual one."""
-    schedule: Schedule
-    """That of Gaussian augmentation."""
+    sigma: float  # the usual one
+    schedule: Schedule  # that of Gaussian augmentation
     certification: Certification
-    numbers: Mapping[str, Numbers]
-    """What methods take here, by method."""
+    numbers: Mapping[str, Numbers]  # what methods take here, by method
     schedules: Mapping[str, Numbers] = field(default_factory=dict)
     """How their schedules differ from `schedule`, by method; `drt` stands for all methods of that prefix."""
-    methods: tuple[str, ...] = ()
-    """Those that have recipes here; empty for all."""
+    methods: tuple[str, ...] = ()  # those that have recipes here; empty for all
 
     def objective(self, method: Method, sigma: float, weights: str) -> dict[str, Any]:
         """A method's objective at one sigma; DRT's weights are those that the data set has for `weights`."""

@@ -30,18 +30,13 @@ from shieldwall.serve.images import FRAMES, MAX_BYTES, PreparedImage, from_drawi
 from shieldwall.serve.service import Service
 
 MAX_VISITORS = 128
-MESSAGE_SECONDS = 0.1
-"""What passes at least between two messages of a page that are read."""
+MESSAGE_SECONDS = 0.1  # what passes at least between two messages of a page that are read
 MAX_UPLOADS = 16
 """Files held in memory at a time, each of at most `MAX_BYTES`; others wait. A client has one of them."""
-MAX_WAITING = 8
-"""Files of one client that may wait."""
-BODY_SECONDS = 20.0
-"""How long an image may take to arrive."""
-DECODE_SECONDS = 10.0
-"""How long an image may take to decode, in a process that is then ended."""
-STEPS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-"""What the slider of n offers."""
+MAX_WAITING = 8  # files of one client that may wait
+BODY_SECONDS = 20.0  # how long an image may take to arrive
+DECODE_SECONDS = 10.0  # how long an image may take to decode, in a process that is then ended
+STEPS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)  # what the slider of n offers
 _MAX_INDEX_DIGITS = 9
 _SCRIPTS = ("page.js", "common.js", "image.js", "certificate.js")
 _FILES = {"page.css": "text/css", "icon.svg": "image/svg+xml", **dict.fromkeys(_SCRIPTS, "text/javascript")}

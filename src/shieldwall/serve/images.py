@@ -18,10 +18,8 @@ from PIL import Image, ImageOps
 from shieldwall.data.images import ImageRejected, read_picture
 
 MAX_BYTES = 8 * 2**20
-BLANK_RANGE = 24
-"""An image whose greys differ by no more is blank."""
-DARKEST_PAPER = 127
-"""A border of brighter grey is paper: the ink is dark."""
+BLANK_RANGE = 24  # an image whose greys differ by no more is blank
+DARKEST_PAPER = 127  # a border of brighter grey is paper: the ink is dark
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 Ink = np.ndarray[Any, np.dtype[np.float64]]
@@ -29,10 +27,8 @@ Ink = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class PreparedImage:
-    pixels: Pixels
-    """(H, W, C) of the model's size."""
-    note: str
-    """What was done to the image."""
+    pixels: Pixels  # (H, W, C) of the model's size
+    note: str  # what was done to the image
 
 
 @dataclass(frozen=True)
@@ -40,14 +36,10 @@ class Frame:
     """What handwriting is made to look like."""
 
     side: int
-    box: tuple[int, int]
-    """Width and height that the ink is fitted into, in parts of a pixel."""
-    parts: int
-    """In how many parts a pixel's side is divided."""
-    by_mass: bool
-    """Whether the ink's centre of mass comes to the middle, or the middle of its box."""
-    pen: float
-    """How thick a pen is, as a part of the drawing's side."""
+    box: tuple[int, int]  # width and height that the ink is fitted into, in parts of a pixel
+    parts: int  # in how many parts a pixel's side is divided
+    by_mass: bool  # whether the ink's centre of mass comes to the middle, or the middle of its box
+    pen: float  # how thick a pen is, as a part of the drawing's side
 
 
 FRAMES = {

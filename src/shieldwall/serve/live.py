@@ -56,10 +56,8 @@ from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.vocabulary import ABSTAIN, EAS
 
 MIN_N, MAX_N = 100, 100_000
-NUM_COPIES = 8
-"""Noisy copies of the image that are shown; they are not among the samples counted."""
-TURN_SECONDS = 0.025
-"""How long a visitor's turn may take; a batch begun is finished."""
+NUM_COPIES = 8  # noisy copies of the image that are shown; they are not among the samples counted
+TURN_SECONDS = 0.025  # how long a visitor's turn may take; a batch begun is finished
 _MAX_JOB = 2**53
 
 Message = dict[str, Any]
@@ -71,8 +69,7 @@ class Start:
     run: ServedRun
     vote: str
     n: int
-    image: Tensor
-    """(C, H, W) in [0, 1]"""
+    image: Tensor  # (C, H, W) in [0, 1]
 
 
 @dataclass(frozen=True)
@@ -82,10 +79,8 @@ class LiveCertificate:
     draws: int
     counts: list[int]
     """How often each class won; for ensemble-after-smoothing, the most that a member returned it."""
-    chosen: int
-    """The class that the first n0 samples return most often, so far if they are not made."""
-    label: int | None
-    """The certified class; None while nothing is certified."""
+    chosen: int  # the class that the first n0 samples return most often, so far if they are not made
+    label: int | None  # the certified class; None while nothing is certified
     radius: float
     p_lower: float
 

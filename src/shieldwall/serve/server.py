@@ -17,8 +17,7 @@ from shieldwall.serve.service import Service
 
 PORT = 8080
 _PORTS_TRIED = 20
-HEADER_SECONDS = 20.0
-"""How long a connection may stay without a whole request."""
+HEADER_SECONDS = 20.0  # how long a connection may stay without a whole request
 MAX_CONNECTIONS = 512
 _MAX_HEADER_BYTES = 16_384
 _MESSAGE_MARGIN = 4_096

@@ -23,11 +23,9 @@ from shieldwall.runs.trained import load_members, noise_of
 from shieldwall.smoothing.inference import Labeler, default_batch_size
 from shieldwall.vocabulary import VOTE_TITLES, WE, member_vote
 
-BATCH_SECONDS = 0.015
-"""About how long a batch may take: visitors wait for each other's."""
+BATCH_SECONDS = 0.015  # about how long a batch may take: visitors wait for each other's
 SMALLEST_BATCH = 16
-BATCH_BYTES = 8 * 2**20
-"""What a batch may hold: each visitor has one."""
+BATCH_BYTES = 8 * 2**20  # what a batch may hold: each visitor has one
 _SIGMA = re.compile(r"-[0-9.]+$")
 
 
@@ -35,8 +33,7 @@ _SIGMA = re.compile(r"-[0-9.]+$")
 class ServedRun:
     """A trained run, ready to classify."""
 
-    family: str
-    """What it shares with runs that differ by sigma alone."""
+    family: str  # what it shares with runs that differ by sigma alone
     sigma: float
     noise: Noise
     members: Sequence[nn.Module]
@@ -54,8 +51,7 @@ class Service:
     data: str
     classes: tuple[str, ...]
     shape: tuple[int, int, int]
-    test: Split
-    """Empty where the data set is not on this machine."""
+    test: Split  # empty where the data set is not on this machine
     device: torch.device
     runs: tuple[ServedRun, ...]
 

@@ -37,8 +37,7 @@ class FirstOrder(NamedTuple):
     For soft-smoothed members both have one more axis in front, G: means over groups of noise samples.
     """
 
-    rivals: NDArray[np.int64]
-    """(B, C): the classes other than the true one, in ascending order."""
+    rivals: NDArray[np.int64]  # (B, C): the classes other than the true one, in ascending order
     margins: Floats  # (N, B, C) or (G, N, B, C)
     gradients: Floats  # (N, B, C, D) or (G, N, B, C, D)
 

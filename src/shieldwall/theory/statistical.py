@@ -31,8 +31,7 @@ class Moments(NamedTuple):
 class Thresholds(NamedTuple):
     """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
-    we_below: Floats
-    """Below it, WE's bound is the larger one for any weights."""
+    we_below: Floats  # below it, WE's bound is the larger one for any weights
     mme_above: Floats
     """Above it, MME's bound is the larger one for any weights; below it WE's with equal weights is."""
 

@@ -39,8 +39,7 @@ class PairWins:
     n: int
     first: int
     second: int
-    both: int
-    """Samples at which both members returned it."""
+    both: int  # samples at which both members returned it
     mme: int
 
     def __post_init__(self) -> None:

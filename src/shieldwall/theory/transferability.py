@@ -35,8 +35,7 @@ from shieldwall.models.members import eval_mode
 from shieldwall.theory.conditions import Floats, floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
 
-OVERSHOOT = 2.5
-"""The length of all steps together over epsilon: enough to change direction once."""
+OVERSHOOT = 2.5  # the length of all steps together over epsilon: enough to change direction once
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,7 @@ class Proxies:
     mu: float
     s: float
     s_f: float
-    threshold: float
-    """The right-hand side of eq:cor2-2; NaN where the premises of the corollary fail."""
+    threshold: float  # the right-hand side of eq:cor2-2; NaN where the premises of the corollary fail
 
     @property
     def ratio(self) -> float:
@@ -77,8 +75,7 @@ class Transfer:
 
     tried: NDArray[np.int64]
     """(S, T): inputs that both classify correctly, and where the attack fooled the attacked member."""
-    fooled: NDArray[np.int64]
-    """(S, T): those of them where it also fooled the target."""
+    fooled: NDArray[np.int64]  # (S, T): those of them where it also fooled the target
 
     @property
     def rates(self) -> NDArray[np.float64]:
