@@ -14,31 +14,20 @@ import importlib
 import re
 from pathlib import Path
 
-
-def _public_names() -> dict[str, tuple[str, str]]:
-    """Each public name with its module and its name there."""
-    table = Path(__file__).with_suffix(".pyi").read_text("utf-8")
-    lines = re.findall(r"^from (shieldwall\.\S+) import (\w+) as _?(\w+)$", table, re.MULTILINE)
-    return {public: (module, name) for module, name, public in lines}
-
-
-_HOMES = _public_names()
+_TABLE = Path(__file__).with_suffix(".pyi").read_text("utf-8")
+_LINES = re.findall(r"^from (shieldwall\.\S+) import (\w+) as _?(\w+)$", _TABLE, re.MULTILINE)
+_HOMES = {public: (module, name) for module, name, public in _LINES}
 __all__ = sorted(_HOMES)
-
-
-def _version() -> str:
-    """That of the installed package; a checkout that is merely on the path has none."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("shieldwall")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        return _version()
+        from importlib import metadata
+
+        try:
+            return metadata.version("shieldwall")
+        except metadata.PackageNotFoundError:  # a checkout that is merely on the path
+            return "0+unknown"
     if name not in _HOMES:
         raise AttributeError(f"module 'shieldwall' has no attribute {name!r}")
     module, name_there = _HOMES[name]

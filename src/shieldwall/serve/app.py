@@ -59,7 +59,7 @@ def application(service: Service, names: Iterable[str] = ()) -> Starlette:
             WebSocketRoute("/certify", routes.certify),
         ],
         middleware=[Middleware(AccessCheck, names=["localhost", *names])],
-        exception_handlers={ImageRejected: _reject, HTTPException: _fail},
+        exception_handlers={ImageRejected: _refuse, HTTPException: _refuse},
     )
 
 
@@ -253,15 +253,12 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]
     return send
 
 
-async def _reject(request: Request, error: Exception) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": f"{request.url.path} is not served here"}, error.status_code)
     status = getattr(error, "status", 400)
     headers = {"connection": "close"} if status in (408, TOO_LARGE, 429) else {}  # the rest is not read
     return JSONResponse({"error": str(error)}, status, headers)
-
-
-async def _fail(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return JSONResponse({"error": f"{request.url.path} is not served here"}, status)
 
 
 def _vote_title(vote: str) -> str:

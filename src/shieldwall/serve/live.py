@@ -98,11 +98,11 @@ def parse(text: str, service: Service) -> Start | int:
     if kind == "stop":
         return job
     if kind != "start":
-        raise UserError(f"a message is of type start or stop; given: {_short(kind)}")
+        raise UserError(f"a message is of type start or stop; given: {shorten(repr(kind))}")
     run = service.runs[_int("run", message.get("run"), 0, len(service.runs) - 1)]
     vote = message.get("vote")
     if not isinstance(vote, str) or vote not in run.votes:
-        raise UserError(f"vote must be one of {', '.join(run.votes)}; given: {_short(vote)}")
+        raise UserError(f"vote must be one of {', '.join(run.votes)}; given: {shorten(repr(vote))}")
     n = _int("n", message.get("n"), MIN_N, MAX_N)
     return Start(job, run, vote, n, _image(message.get("pixels"), service.shape))
 
@@ -224,14 +224,12 @@ def _image(pixels: object, shape: tuple[int, int, int]) -> Tensor:
 
 def _int(name: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise UserError(f"{name} must be a whole number from {least:,} to {most:,}; given: {_short(value)}")
+        raise UserError(
+            f"{name} must be a whole number from {least:,} to {most:,}; given: {shorten(repr(value))}"
+        )
     return value
 
 
-def _short(value: object) -> str:
-    return shorten(repr(value), 40)
-
-
-def shorten(text: str, length: int) -> str:
+def shorten(text: str, length: int = 40) -> str:
     """What a visitor sent, as a message of ours repeats it."""
     return text if len(text) <= length else text[:length] + "..."

@@ -100,19 +100,15 @@ def _families(runs: Sequence[RunFolder]) -> list[str]:
 
 def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
     members, certification = load_members(run, dataset, device), run.recipe.certification
-    votes = _votes(len(members), run.tuned_weights())
+    number, tuned = len(members), run.tuned_weights()
+    names = [*(VOTE_TITLES if number > 1 else ()), *(member_vote(k + 1) for k in range(number))]
+    names += [f"{WE}-{method}" for method in tuned]
+    votes = {name: vote_set([name], number, tuned).counted for name in names}
     batch_size = _batch_size(members, list(chain.from_iterable(votes.values())), dataset.shape, device)
     return ServedRun(
         family, run.recipe.sigma, noise_of(run.recipe), members, votes,
         certification.n0, certification.alpha, batch_size,
     )  # fmt: skip
-
-
-def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, Sequence[Vote]]:
-    ensembles = VOTE_TITLES if num_members > 1 else ()
-    members = (member_vote(k + 1) for k in range(num_members))
-    names = [*ensembles, *members, *(f"{WE}-{method}" for method in tuned)]
-    return {name: vote_set([name], num_members, tuned).counted for name in names}
 
 
 def _batch_size(

@@ -113,7 +113,9 @@ def roc(x: ArrayLike, y: ArrayLike) -> Roc:
     cuts = np.concatenate([[np.inf], np.unique(values)[::-1]])
     above_zeros, above_ones = _share_below(zeros, ones), 1.0 - _share_below(ones, zeros)
     error = np.sqrt(_variance_of_mean(above_zeros) + _variance_of_mean(above_ones))
-    return Roc(_share_from(zeros, cuts), _share_from(ones, cuts), float(above_zeros.mean()), float(error))
+    # The share of each label's values that are at least each cut.
+    false, true = (1.0 - np.searchsorted(ordered, cuts) / len(ordered) for ordered in (zeros, ones))
+    return Roc(false, true, float(above_zeros.mean()), float(error))
 
 
 def attack_transfer(members: Sequence[nn.Module], x: Tensor, y: Tensor, *, epsilon: float,
@@ -143,7 +145,9 @@ def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20
     for step in range(steps + 1):
         leaf = point.clone().requires_grad_()
         with torch.enable_grad():
-            lead = _lead_of_others(member(leaf), y)
+            logits = member(leaf)
+            others = logits.scatter(1, y[:, None], -torch.inf).max(1).values
+            lead = others - logits.gather(1, y[:, None])[:, 0]
             (gradient,) = torch.autograd.grad(lead.sum(), leaf)
         better = lead.detach() > highest
         highest = torch.where(better, lead.detach(), highest)
@@ -151,11 +155,6 @@ def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20
         if step < steps:
             point = shortened(point + OVERSHOOT * epsilon / steps * unit(gradient), x, epsilon)
     return best
-
-
-def _share_from(ordered: Floats, cuts: Floats) -> Floats:
-    """The share of values that are at least each cut."""
-    return np.asarray(1.0 - np.searchsorted(ordered, cuts, side="left") / len(ordered))
 
 
 def _share_below(ordered: Floats, values: Floats) -> Floats:
@@ -166,11 +165,6 @@ def _share_below(ordered: Floats, values: Floats) -> Floats:
 
 def _variance_of_mean(values: Floats) -> float:
     return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
-
-
-def _lead_of_others(logits: Tensor, y: Tensor) -> Tensor:
-    others = logits.scatter(1, y[:, None], -torch.inf).max(1).values
-    return others - logits.gather(1, y[:, None])[:, 0]
 
 
 def _are_correct(classifiers: Sequence[nn.Module], x: Tensor, y: Tensor) -> Tensor:
