@@ -87,11 +87,7 @@ def _idx_array(path: Path, name: str, dimensions: int) -> Array:
         fault = "is truncated" if len(content) < size else "is too long"
         raise corrupt_file(path, name, f"{fault}: {size:,} bytes expected, {len(content):,} found")
     if is_cut or size == header:
-        fault = (
-            "is truncated: the checksum at its end is missing"
-            if is_cut
-            else "is empty: it has a header alone"
-        )
+        fault = "is truncated: its checksum is missing" if is_cut else "is empty: it has a header alone"
         raise corrupt_file(path, name, fault)
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
