@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shieldwall.data.splits import Dataset
 
 
+Place = Path | Literal["built in"] | None
 OWN = "folder:"  # what the name of a folder of your own images starts with
 
 
@@ -25,14 +26,6 @@ class DatasetSpec(NamedTuple):
 
     shape: tuple[int, int, int]
     classes: tuple[str, ...]
-
-
-class Status(NamedTuple):
-    """The folder of a data set, if it is complete, and a description."""
-
-    name: str
-    place: Path | Literal["built in"] | None
-    description: str
 
 
 class Location(NamedTuple):
@@ -152,7 +145,7 @@ def _idx_length(labels: Path) -> int:
 
 
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
-    """Load the data set `name` from the first folder that holds it, or the images of folder:PATH."""
+    """The data set `name` from the first folder that holds it, or the images of folder:PATH."""
     if name.startswith(OWN):
         return _load_own(name)
     import torch
@@ -208,12 +201,12 @@ def fetch(name: str, destination: Path | None = None, base_url: str | None = Non
     return folder
 
 
-def status(data_dir: Path | str | None = None) -> list[Status]:
-    """For every data set its folder and a description."""
-    return [Status(name, place(name, data_dir), known.description) for name, known in KNOWN.items()]
+def status(data_dir: Path | str | None = None) -> list[tuple[str, Place, str]]:
+    """Every data set's name, place and description."""
+    return [(name, place(name, data_dir), known.description) for name, known in KNOWN.items()]
 
 
-def place(name: str, data_dir: Path | str | None = None) -> Path | Literal["built in"] | None:
+def place(name: str, data_dir: Path | str | None = None) -> Place:
     """The folder of a data set, None where it is not here; without the data folder that is an error."""
     roots(data_dir)
     try:
@@ -224,11 +217,9 @@ def place(name: str, data_dir: Path | str | None = None) -> Path | Literal["buil
 
 def roots(data_dir: Path | str | None = None) -> list[Path]:
     """The folders to search, in this order."""
-    places: list[Path] = []
-    if data_dir is not None:
-        places.append(_expanded(data_dir))
-        if not places[0].is_dir():
-            raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
+    places = [] if data_dir is None else [_expanded(data_dir)]
+    if places and not places[0].is_dir():
+        raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
     if named := os.environ.get("SHIELDWALL_DATA"):
         places.append(_expanded(named))
     cache = _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")

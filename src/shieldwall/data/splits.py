@@ -88,10 +88,8 @@ class Split(ABC):
 
         This reads all images once. A split whose images are expensive to read may hash what identifies them.
         """
-        rows = range(len(self))
-        chunks = (
-            self.images(rows[at : at + _HASHED_AT_A_TIME]) for at in range(0, len(rows), _HASHED_AT_A_TIME)
-        )
+        rows, step = range(len(self)), _HASHED_AT_A_TIME
+        chunks = (self.images(rows[start : start + step]) for start in rows[::step])
         return _digest((len(rows), *self.images(rows[:1]).shape[1:]), self.labels, torch.float32, chunks)
 
 
@@ -99,9 +97,7 @@ class TensorSplit(Split):
     """A split in memory, as uint8 or as float32 in [0, 1], (M, C, H, W)."""
 
     def __init__(self, pixels: Tensor, labels: Tensor, augment: Augmentation | None = None) -> None:
-        self.pixels = pixels
-        self.labels = labels
-        self.augment = augment
+        self.pixels, self.labels, self.augment = pixels, labels, augment
 
     def images(self, indices: Rows) -> Tensor:
         rows = torch.as_tensor(indices, dtype=torch.int64, device=self.device)

@@ -20,8 +20,7 @@ TRAINING_PRECISIONS = ("float32", "bfloat16")
 FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
 """Keys that the recipes of some published runs have."""
 MOST_MEMBERS = 1_000
-_HUGE = 1e30
-"""Numbers must fit into float32."""
+_HUGE = 1e30  # numbers must fit into float32
 JOINT = ("drt", "adp", "gal")
 """Methods that compare members, so that all must see the same batches. With the others each member has its
 own order and noise: sharing them cost an ensemble of LeNets .006 of its .036 in ACR (MNIST, sigma 1)."""
@@ -89,21 +88,15 @@ class Schedule:
 class Certification:
     """The settings of certificates (except the model and the seed), and which test inputs are certified."""
 
-    n0: int = 100
-    """Noise samples that select the class."""
-    n: int = 100_000
-    """Noise samples that bound its probability; the maximum where sampling may stop early."""
-    alpha: float = 0.001
-    """The failure probability of each certificate."""
-    every: int = 1
-    """Certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does."""
-    limit: int | None = None
-    """Certify at most this many inputs."""
+    n0: int = 100  # noise samples that select the class
+    n: int = 100_000  # noise samples that bound its probability; the maximum where sampling may stop early
+    alpha: float = 0.001  # the failure probability of each certificate
+    every: int = 1  # certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does
+    limit: int | None = None  # certify at most this many inputs
     bound: str = "one-sided"
     radii: tuple[float, ...] = ()
     """Stop an input once each of these radii is decided; empty for n samples at every input."""
-    norm: str | None = None
-    """The norm of the radii; None for the norm of the noise."""
+    norm: str | None = None  # the norm of the radii; None for the norm of the noise
     precision: str = "float32"
     exact_noise: bool = False
     """Use exact integer noise on the 1/255 grid, so that no guarantee depends on floating-point noise."""
@@ -126,10 +119,8 @@ class Recipe:
     name: str
     summary: str
     data: str
-    model: str
-    """One for all members, or one for each, separated by commas."""
-    sigma: float
-    """The noise's standard deviation."""
+    model: str  # one for all members, or one for each, separated by commas
+    sigma: float  # the noise's standard deviation
     noise: str = "gaussian"
     objective: dict[str, Any] = field(default_factory=lambda: {"name": "gaussian"})
     """The training method's name and its own options."""
@@ -139,8 +130,7 @@ class Recipe:
     init_from: str | None = None
     """The run folder whose trained members to start from, or several, or files of weights, separated by
     commas; None for random weights."""
-    holdout_every: int = 0
-    """Hold out every N-th training image, for tuning the vote's weights; 0 for none."""
+    holdout_every: int = 0  # hold out every N-th training image, for tuning the vote's weights; 0 for none
     schedule: Schedule = field(default_factory=Schedule)
     certification: Certification = field(default_factory=Certification)
     seed: int = 0

@@ -31,9 +31,9 @@ HALVINGS = 60
 class Comparison:
     """What the corollary says of an ensemble of two members at inputs (...), each field (...)."""
 
-    radius: Floats  # R; 0 where no Delta below 1 satisfies the proviso
-    gain: Floats  # K = R / r
-    evenness: Floats  # C, in (0, 1/2]; NaN where a margin or a weight is not positive
+    radius: Floats  #: R; 0 where no Delta below 1 satisfies the proviso
+    gain: Floats  #: K = R / r
+    evenness: Floats  #: C, in (0, 1/2]; NaN where a margin or a weight is not positive
     cosine: Floats
     """cos(theta), the largest one over the classes or pairs of classes; -1 where a gradient is 0."""
     delta: Floats

@@ -35,8 +35,8 @@ Bools = NDArray[np.bool_]
 class Conditions:
     """m, a and beta of a vote. The rivals are classes; for MME, pairs of classes."""
 
-    margin: Floats  # m, (..., rivals)
-    slope: Floats  # a, (..., rivals)
+    margin: Floats  #: m, (..., rivals)
+    slope: Floats  #: a, (..., rivals)
     beta: float
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from shieldwall.theory.strategies import PREMISES_FAIL, PairWins, pair_wins
 from shieldwall.theory.transferability import Proxies, Roc, Transfer, proxies, roc
 from shieldwall.vocabulary import MME, WE
 
-ToConditions = Callable[..., Conditions]  # the conditions of a vote from margins, gradients and beta
+ToConditions = Callable[..., Conditions]  #: the conditions of a vote from margins, gradients and beta
 EQUAL = "equal"
 CONFIDENCES_PER_GRADIENT = 5
 """Samples of confidences for each sample of gradients, because a gradient costs more."""
@@ -41,13 +41,13 @@ class VoteIndicator:
 
     rival: int = -1
     margin: float = math.nan
-    slope: float = math.nan  # the norm of the margin's gradient
+    slope: float = math.nan  #: the norm of the margin's gradient
     eri: float = math.nan
-    eri_error: float = 0.0  # the standard error of `eri`
+    eri_error: float = 0.0  #: the standard error of `eri`
     certified_radius: float = math.nan
     """The largest radius with the sufficient condition, for beta = 2 / sigma^2."""
-    certified_radius_sharp: float = math.nan  # the same for the least valid beta
-    certified_radius_error: float = 0.0  # the standard error of `certified_radius_sharp`
+    certified_radius_sharp: float = math.nan  #: the same for the least valid beta
+    certified_radius_error: float = 0.0  #: the standard error of `certified_radius_sharp`
     possible_radius: float = math.nan
     """The largest radius with the necessary condition, for the least valid beta; infinite if all have it."""
 
@@ -60,13 +60,13 @@ class AtInput:
     truth: int
     plain: Mapping[str, VoteIndicator]
     soft: Mapping[str, VoteIndicator]
-    cosines: Mapping[str, float]  # the cosines of two members' gradients against WE's rival, by pair
+    cosines: Mapping[str, float]  #: the cosines of two members' gradients against WE's rival, by pair
     soft_cosines: Mapping[str, float]
-    pairs: Mapping[str, PairWins]  # the corollary on smoothing before or after an ensemble, by pair
+    pairs: Mapping[str, PairWins]  #: the corollary on smoothing before or after an ensemble, by pair
     proxies: Proxies
-    answers: Mapping[str, int]  # each vote's label without noise
-    predicted: Mapping[str, int]  # each smoothed vote's certified label, or ABSTAIN
-    radii: Mapping[str, float]  # each smoothed vote's certified radius
+    answers: Mapping[str, int]  #: each vote's label without noise
+    predicted: Mapping[str, int]  #: each smoothed vote's certified label, or ABSTAIN
+    radii: Mapping[str, float]  #: each smoothed vote's certified radius
 
     def radius_around_truth(self, vote: str) -> float:
         return self.radii[vote] if self.predicted[vote] == self.truth else 0.0
@@ -88,10 +88,10 @@ class Diagnosis:
     """A run at M inputs."""
 
     inputs: Sequence[AtInput]
-    r: float  # the radius of ERI
+    r: float  #: the radius of ERI
     sigma: float
-    attack: float  # the L2 length of the attacks
-    transfer: Transfer  # from the members (rows) to the members, WE and MME (columns)
+    attack: float  #: the L2 length of the attacks
+    transfer: Transfer  #: from the members (rows) to the members, WE and MME (columns)
     settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -186,13 +186,14 @@ def _by_vote(
 
 
 def _estimated(vote: ToConditions | None, soft: FirstOrder, r: float, sigma: float) -> VoteIndicator:
-    of_run, beta, least_beta = soft[1:], smoothness_bound(sigma), sharp_smoothness_bound(sigma)
+    of_run = soft.margins, soft.gradients
+    beta, least_beta = smoothness_bound(sigma), sharp_smoothness_bound(sigma)
     if vote is None:
         printed = max_margin_radius_estimate(*of_run, beta=beta)
-        radius, error = jackknife(partial(max_margin_radius_estimate, beta=least_beta), *of_run)
+        radius = jackknife(partial(max_margin_radius_estimate, beta=least_beta), *of_run)
         return VoteIndicator(
-            certified_radius=float(printed[0]), certified_radius_sharp=float(radius[0]),
-            certified_radius_error=float(error[0]),
+            certified_radius=float(printed[0]), certified_radius_sharp=float(radius.value[0]),
+            certified_radius_error=float(radius.error[0]),
         )  # fmt: skip
     sharp = vote(*of_run, beta=least_beta)
     strongest = int(sharp.eri(r)[0].argmax())

@@ -16,7 +16,7 @@ N members, B inputs, K classes, C = K - 1 rivals of the true class, D pixels, G 
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -31,18 +31,20 @@ from shieldwall.noise.distributions import Noise
 from shieldwall.theory.conditions import Conditions, Floats, best_pair_radius, normalized_weights
 
 
-class FirstOrder(NamedTuple):
+@dataclass(frozen=True)
+class FirstOrder:
     """Margins against every rival of the true class, and their gradients.
 
     For soft-smoothed members both have one more axis in front, G: means over groups of noise samples.
     """
 
-    rivals: NDArray[np.int64]  # (B, C): the classes other than the true one, in ascending order
-    margins: Floats  # (N, B, C) or (G, N, B, C)
-    gradients: Floats  # (N, B, C, D) or (G, N, B, C, D)
+    rivals: NDArray[np.int64]  #: (B, C): the classes other than the true one, in ascending order
+    margins: Floats  #: (N, B, C) or (G, N, B, C)
+    gradients: Floats  #: (N, B, C, D) or (G, N, B, C, D)
 
 
-class Estimate(NamedTuple):
+@dataclass(frozen=True)
+class Estimate:
     """An estimate from noise samples, and its standard error."""
 
     value: Floats

@@ -12,7 +12,7 @@ The bounds need mu > t(lambda); they are NaN where it fails. Functions of number
 """
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,17 +21,19 @@ from shieldwall.errors import check
 from shieldwall.theory.conditions import Floats, checked_weights, floats
 
 
-class Moments(NamedTuple):
+@dataclass(frozen=True)
+class Moments:
     """Mean and variance of a statistical margin."""
 
     mean: Floats
     variance: Floats
 
 
-class Thresholds(NamedTuple):
+@dataclass(frozen=True)
+class Thresholds:
     """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
-    we_below: Floats  # below it, WE's bound is the larger one for any weights
+    we_below: Floats  #: below it, WE's bound is the larger one for any weights
     mme_above: Floats
     """Above it, MME's bound is the larger one for any weights; below it WE's with equal weights is."""
 

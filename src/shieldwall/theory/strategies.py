@@ -31,15 +31,12 @@ VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
 
 @dataclass(frozen=True)
 class PairWins:
-    """How often two members, and their MME, returned the true class at the same n noise samples of one input.
-
-    What follows from these counts is an estimate, not a certificate.
-    """
+    """How often two members, and their MME, returned the true class at the same n samples of one input."""
 
     n: int
     first: int
     second: int
-    both: int  # samples at which both members returned it
+    both: int  #: samples at which both members returned it
     mme: int
 
     def __post_init__(self) -> None:

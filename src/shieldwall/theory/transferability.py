@@ -22,7 +22,6 @@ def:r-robustness, points may leave the range of pixels.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,7 +34,7 @@ from shieldwall.models.members import eval_mode
 from shieldwall.theory.conditions import Floats, floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
 
-OVERSHOOT = 2.5  # the length of all steps together over epsilon: enough to change direction once
+OVERSHOOT = 2.5  #: the length of all steps together over epsilon: enough to change direction once
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Proxies:
     mu: float
     s: float
     s_f: float
-    threshold: float  # the right-hand side of eq:cor2-2; NaN where the premises of the corollary fail
+    threshold: float  #: the right-hand side of eq:cor2-2; NaN where the premises of the corollary fail
 
     @property
     def ratio(self) -> float:
@@ -60,7 +59,8 @@ class Proxies:
         return self.ratio - self.threshold
 
 
-class Roc(NamedTuple):
+@dataclass(frozen=True)
+class Roc:
     """A ROC curve from (0, 0) to (1, 1), the area below it, and the area's standard error."""
 
     false_positive: Floats
@@ -75,7 +75,7 @@ class Transfer:
 
     tried: NDArray[np.int64]
     """(S, T): inputs that both classify correctly, and where the attack fooled the attacked member."""
-    fooled: NDArray[np.int64]  # (S, T): those of them where it also fooled the target
+    fooled: NDArray[np.int64]  #: (S, T): those of them where it also fooled the target
 
     @property
     def rates(self) -> NDArray[np.float64]:
