@@ -43,7 +43,7 @@ def mme_moments_uniform(a: ArrayLike, b: ArrayLike, lam2: ArrayLike, members: Ar
 
 
 def single_bound_uniform(a: ArrayLike, b: ArrayLike, lam3: ArrayLike, p: ArrayLike) -> Floats:
-    """P(F = y0) >= 1 - p - tau for any mu, tau = (t(lambda_3) - a) / (b - a): prop:lower-bound-single-unif."""
+    """P(F = y0) >= 1 - p - tau at any mu, tau = (t(lambda_3) - a) / (b - a): prop:lower-bound-single-unif."""
     return 1 - floats(p) - _place(a, b, lam3)
 
 
