@@ -1,9 +1,7 @@
 """The public names, and what importing them costs."""
 
 import ast
-import importlib
 import inspect
-import re
 import subprocess
 import sys
 from importlib import metadata
@@ -13,7 +11,6 @@ import pytest
 
 import shieldwall as sw
 import shieldwall.data
-from shieldwall.errors import FORMER_NAMES
 
 METHODS = ("GaussianAugmentation", "SmoothAdv", "MACER", "Stability", "Consistency", "ADP", "GAL")
 NAMES = [
@@ -50,31 +47,6 @@ def test_type_checkers_see_every_public_name() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(sw, "certifie")
-
-
-@pytest.mark.parametrize("former", FORMER_NAMES)
-def test_former_names_answer_with_the_new_one(former: str) -> None:
-    new, difference = FORMER_NAMES[former]
-    owner, _, name = former.rpartition(".")
-    home, _, new_name = new.rpartition(".")
-    value = getattr(importlib.import_module(home), new_name)
-    said = re.escape(f"{former} is now called {new}")
-    if difference:
-        with pytest.raises(AttributeError, match=said):
-            getattr(importlib.import_module(owner), name)
-    else:
-        with pytest.warns(FutureWarning, match=said) as warned:
-            assert getattr(importlib.import_module(owner), name) is value
-        assert [warning.filename for warning in warned] == [__file__]
-
-
-def test_former_names_still_work_as_they_did() -> None:
-    with pytest.warns(FutureWarning):
-        certificates = sw.from_counts([[9, 1]], [[90, 10]], sw.Gaussian(0.5), 0.001)
-    assert certificates.labels.tolist() == [0]
-    with pytest.warns(FutureWarning):
-        shape, classes = shieldwall.data.outline("digits")
-    assert (shape, len(classes)) == ((1, 8, 8), 10)
 
 
 def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError, check_int, check_number
+from shieldwall.errors import UserError, check, check_int, check_number
 
 MOST_DRAWS = 10**12
 
@@ -72,10 +72,8 @@ def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
     check_alpha(alpha)
     check_int("n0", n0)
     check_int("n", n)
-    if max(n0, n) > MOST_DRAWS:
-        raise UserError(f"n0 and n must be at most {MOST_DRAWS:,}; given: {max(n0, n)}")
-    if n0 < 1:
-        raise UserError(f"n0, the samples that select the class, must be at least 1; given: {n0}")
+    check(max(n0, n) <= MOST_DRAWS, f"n0 and n must be at most {MOST_DRAWS:,}", max(n0, n))
+    check(n0 >= 1, "n0, the samples that select the class, must be at least 1", n0)
     if n < (smallest := smallest_certifying_n(share * alpha)):
         raise UserError(
             f"n = {n} is too few samples to certify anything at alpha = {alpha:g}; use n >= {smallest}"

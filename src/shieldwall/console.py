@@ -8,17 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from rich import progress
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.segment import Segment
 from rich.table import Column
 
@@ -26,8 +17,7 @@ from shieldwall.texts import shown
 
 SECONDS_BETWEEN_LINES = 10.0
 
-Show = Callable[[int, str], None]
-"""Show the amount done so far, and a note such as the speed."""
+Show = Callable[[int, str], None]  # show the amount done so far, and a note such as the speed
 
 
 class PlainConsole(Console):
@@ -57,11 +47,11 @@ def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Ite
         yield _plain_lines(console, title, total)
         return
     columns = (
-        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
-        TimeElapsedColumn(table_column=Column(no_wrap=True)), TextColumn("left"),
-        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        progress.TextColumn("{task.description}", markup=False), progress.BarColumn(),
+        progress.TaskProgressColumn(), progress.TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        progress.TextColumn("left"), progress.TimeRemainingColumn(table_column=Column(no_wrap=True)),
     )  # fmt: skip
-    with Progress(*columns, console=console) as bar:
+    with progress.Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=total, completed=done)
 
         def show(now: int, note: str) -> None:
@@ -99,9 +89,12 @@ def _plain_lines(console: Console, title: str, total: int) -> Show:
 @contextmanager
 def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """A bar for every file, from its name, the bytes received and the total bytes (0 if unknown)."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=console) as bars:
+    columns = (
+        progress.TextColumn("{task.description}"), progress.BarColumn(), progress.DownloadColumn(),
+        progress.TimeRemainingColumn(),
+    )  # fmt: skip
+    tasks: dict[str, progress.TaskID] = {}
+    with progress.Progress(*columns, console=console) as bars:
 
         def show(name: str, there: int, total: int) -> None:
             if name not in tasks:

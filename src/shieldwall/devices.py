@@ -62,14 +62,11 @@ def check_memory(what: str, *shape: int) -> None:
     needed = 4 * math.prod(shape)
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
     if needed > there / 2:
-        gigabytes = [f"{number / 2**30:,.1f} GB" for number in (needed, there)]
-        raise UserError(
-            f"{what} would take {gigabytes[0]} of memory, and there are {gigabytes[1]}; take fewer"
-        )
+        sizes = [f"{number / 2**30:,.1f} GB" for number in (needed, there)]
+        raise UserError(f"{what} would take {sizes[0]} of memory, and there are {sizes[1]}; take fewer")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the error says that memory ran out, on an accelerator or on the host."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return "can't allocate memory" in str(error)
+    is_kind = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+    return is_kind or "can't allocate memory" in str(error)

@@ -19,7 +19,7 @@ cosine, a mean over valid pairs, becomes a mean of the processes' means.
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -30,8 +30,7 @@ from torch import Tensor, nn
 
 from shieldwall.errors import UserError
 
-TIMEOUT = timedelta(minutes=10)
-"""How long a process waits for the others before it gives up."""
+TIMEOUT = timedelta(minutes=10)  # how long a process waits for the others before it gives up
 
 TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -43,10 +42,8 @@ class Share:
     """The consecutive rows of a batch that one process works on."""
 
     start: int
-    count: int
-    """Never zero: see `is_padding`."""
-    total: int
-    """The size of the whole batch."""
+    count: int  # never zero: see `is_padding`
+    total: int  # the size of the whole batch
     is_padding: bool = False
     """Whether the batch has no row for this process. It then works on the first row, without effect on the
     sums, so that its generator, gradients and terms stay the same as the others'."""
@@ -70,8 +67,7 @@ class ProcessGroup:
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0
-    """The rank among the processes of this machine."""
+    local_rank: int = 0  # the rank among the processes of this machine
 
     @classmethod
     def from_environment(cls) -> "ProcessGroup":
@@ -79,17 +75,15 @@ class ProcessGroup:
         if not all(name in os.environ for name in TORCHRUN):
             return cls()
         given = {name: os.environ[name] for name in TORCHRUN}
-        try:
+        with suppress(ValueError):
             rank, local_rank, size, port = (int(given[name]) for name in (*TORCHRUN[:3], "MASTER_PORT"))
-        except ValueError:
-            rank = local_rank = size = port = -1
-        if not (0 <= rank < size and 0 <= local_rank < size and 0 < port < 2**16):
-            said = ", ".join(f"{name}={value!r}" for name, value in given.items())
-            raise UserError(
-                f"the environment does not describe a group of processes: {said}; start them with torchrun, "
-                "or unset these variables"
-            )
-        return cls(rank, size, local_rank)
+            if 0 <= rank < size and 0 <= local_rank < size and 0 < port < 2**16:
+                return cls(rank, size, local_rank)
+        said = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise UserError(
+            f"the environment does not describe a group of processes: {said}; start them with torchrun, "
+            "or unset these variables"
+        )
 
     @property
     def is_main(self) -> bool:
@@ -197,9 +191,8 @@ def _needing_all() -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = re.sub(r"^\[\S+\] ", "", str(error).partition("\n")[0]).partition(". ")[0]
-        raise UserError(
-            f"lost contact with another process ({reason}); run the same command to resume"
-        ) from error
+        message = f"lost contact with another process ({reason}); run the same command to resume"
+        raise UserError(message) from error
 
 
 def copy_state_from_first(

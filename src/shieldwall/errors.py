@@ -1,9 +1,7 @@
 """The error for a user's mistake, and checks that raise it."""
 
-import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
-from importlib import import_module
 from importlib.util import find_spec
 from numbers import Integral, Real
 
@@ -15,20 +13,6 @@ EXTRAS = {
     "hub": ("transformers", "huggingface_hub"),
 }
 """The modules each extra of this package brings, which only some commands need."""
-FORMER_NAMES = {
-    "shieldwall.from_counts": ("shieldwall.certificates_from_counts", ""),
-    "shieldwall.after_smoothing": (
-        "shieldwall.eas_from_counts",
-        "its counts are (M, N, K), inputs before members",
-    ),
-    "shieldwall.cache_confidences": (
-        "shieldwall.noisy_confidences",
-        "it takes no labels and returns the confidences alone, (N, M, copies, K)",
-    ),
-    "shieldwall.data.outline": ("shieldwall.dataset_spec", ""),
-    "shieldwall.data.Dataset": ("shieldwall.data.splits.Dataset", ""),
-}
-"""Public names of earlier versions, for one release: what each is now, and what else has changed."""
 
 
 class UserError(ValueError):
@@ -58,6 +42,12 @@ def describe(given: object) -> str:
     return repr(given) if given is None or isinstance(given, (Real, str)) else type(given).__name__
 
 
+def check(holds: object, rule: str, given: object) -> None:
+    """Raise an error that says the rule and what was given, unless the rule holds."""
+    if not holds:
+        raise UserError(f"{rule}; given: {given}")
+
+
 def check_int(name: str, given: object) -> None:
     if not isinstance(given, Integral):
         hint = f"; write {given:.0f}" if isinstance(given, float) and given.is_integer() else ""
@@ -65,32 +55,15 @@ def check_int(name: str, given: object) -> None:
 
 
 def check_number(name: str, given: object) -> None:
-    if not isinstance(given, Real):
-        raise UserError(f"{name} must be a number; given: {describe(given)}")
+    check(isinstance(given, Real), f"{name} must be a number", describe(given))
 
 
-def former_attribute(module: str, name: str) -> object:
-    """What a module answers for a name it does not have: the same thing by its new name, or advice."""
-    if (former := f"{module}.{name}") not in FORMER_NAMES:
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    new, difference = FORMER_NAMES[former]
-    if difference:
-        raise AttributeError(f"{former} is now called {new}; {difference}")
-    warnings.warn(f"{former} is now called {new}", FutureWarning, stacklevel=3)
-    home, _, new_name = new.rpartition(".")
-    value: object = getattr(import_module(home), new_name)
-    return value
-
-
-def is_installed(extra: str) -> bool:
-    return not _missing(extra)
+def missing(extra: str) -> list[str]:
+    """The modules of an extra that are not installed."""
+    return [module for module in EXTRAS[extra] if find_spec(module) is None]
 
 
 def require(extra: str, purpose: str) -> None:
     """Raise an error that says what to install if `purpose` needs a missing package."""
-    if missing := _missing(extra):
-        raise UserError(f"{purpose} needs {', '.join(missing)}; run: pip install 'shieldwall[{extra}]'")
-
-
-def _missing(extra: str) -> list[str]:
-    return [module for module in EXTRAS[extra] if find_spec(module) is None]
+    if modules := missing(extra):
+        raise UserError(f"{purpose} needs {', '.join(modules)}; run: pip install 'shieldwall[{extra}]'")

@@ -13,10 +13,8 @@ import yaml
 
 from shieldwall.errors import UserError
 
-MAX_YAML = 2**18
-"""Characters of a YAML file: recipes and settings have 1,000, the paper's studies 12,000."""
-MAX_FILE = 2**28
-"""Bytes of a file that is read whole: certificates of 50,000 inputs have 20 MB."""
+MAX_YAML = 2**18  # characters of a YAML file: recipes and settings have 1,000, the paper's studies 12,000
+MAX_FILE = 2**28  # bytes of a file that is read whole: certificates of 50,000 inputs have 20 MB
 _MAX_DEPTH = 32
 _MAX_NODES = 50_000
 _LARGEST = 2**128

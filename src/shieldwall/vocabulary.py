@@ -3,16 +3,14 @@
 import math
 import re
 
-ABSTAIN = -1
-"""The label of an input where the smoothed classifier abstains."""
+ABSTAIN = -1  #: the label of an input where the smoothed classifier abstains
 
 NORMS = ("l1", "l2", "linf")
 
 NOISES = {"gaussian": 1.0, "uniform": 1 / math.sqrt(3), "laplace": math.sqrt(2)}
 """The standard deviation of each kind of noise whose own scale is 1."""
 
-BOUNDS = ("one-sided", "two-sided")
-"""How counts become bounds, with a fixed number of samples."""
+BOUNDS = ("one-sided", "two-sided")  #: how counts become bounds, with a fixed number of samples
 
 PRECISIONS = ("float32", "tf32", "float16", "bfloat16")
 """The arithmetic of the classifier that is certified."""

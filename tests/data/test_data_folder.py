@@ -12,7 +12,8 @@ from PIL import Image
 from torch.nn import functional as F
 
 from shieldwall.data import folder
-from shieldwall.data.folder import FolderSplit, centre_crop, random_crop, read_folders
+from shieldwall.data.folder import FolderSplit, random_crop, read_folders
+from shieldwall.data.images import centre_crop
 from shieldwall.distributed import ProcessGroup
 from shieldwall.errors import UserError
 from shieldwall.seeds import generator
@@ -98,7 +99,7 @@ def test_images_come_in_the_order_asked_for(imagenet: Path):
 @pytest.mark.parametrize("size", [(400, 300), (300, 400), (100, 130), (256, 256), (257, 301)])
 def test_the_centre_crop_agrees_with_torchs_antialiased_resize(size):
     noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-    cut = torch.from_numpy(np.array(centre_crop(Image.fromarray(noise), 224))).permute(2, 0, 1)
+    cut = torch.from_numpy(np.array(centre_crop(Image.fromarray(noise), 224, 256))).permute(2, 0, 1)
     x = torch.from_numpy(noise).permute(2, 0, 1)[None].float()
     scaled = tuple(256 if side == min(size) else int(256 * side / min(size)) for side in size)
     x = F.interpolate(x, (scaled[1], scaled[0]), mode="bilinear", antialias=True)
@@ -239,12 +240,19 @@ def test_both_splits_must_have_the_same_classes(imagenet: Path):
         loaded(imagenet)
 
 
-def test_a_process_decodes_its_own_share_alone(imagenet: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the images that are decoded from now on."""
+    paths: list[str] = []
+    decode = folder._decode
+    monkeypatch.setattr(folder, "_decode", lambda path, crop: [paths.append(path), decode(path, crop)][1])
+    return paths
+
+
+def test_a_process_decodes_its_own_share_alone(imagenet: Path, opened: list[str]):
     train, _ = loaded(imagenet)
     whole = epoch(train, 1)
-    opened: list[str] = []
-    decode = folder._decode
-    monkeypatch.setattr(folder, "_decode", lambda path, crop: [opened.append(path), decode(path, crop)][1])
+    opened.clear()
     decoded = []
     for rank in range(2):
         world = ProcessGroup(rank, 2)
@@ -260,12 +268,10 @@ def test_a_process_decodes_its_own_share_alone(imagenet: Path, monkeypatch: pyte
     assert len(set(opened)) == 12
 
 
-def test_batches_before_the_first_are_not_decoded(imagenet: Path, monkeypatch: pytest.MonkeyPatch):
+def test_batches_before_the_first_are_not_decoded(imagenet: Path, opened: list[str]):
     train, _ = loaded(imagenet)
     whole = epoch(train, 1)
-    opened: list[str] = []
-    decode = folder._decode
-    monkeypatch.setattr(folder, "_decode", lambda path, crop: [opened.append(path), decode(path, crop)][1])
+    opened.clear()
     rest = list(train.batches(5, generator("cpu", 1), "cpu", first=1))
     assert len(opened) == 7
     assert [len(y) for _, y in rest] == [5, 2]

@@ -262,11 +262,11 @@ def demo_command(
     It takes a minute or two on two cores. An interrupted demo resumes.
     """
     from shieldwall import recipes
-    from shieldwall.errors import is_installed
+    from shieldwall.errors import missing
     from shieldwall.runs.certify import certify_run
     from shieldwall.runs.train import train_run
 
     train_run(recipes.get("digits-gaussian"), out, device=device, console=console)
     certify_run(out, device=device, console=console)
-    plot = [out / "certified-accuracy.png"] if is_installed("report") else None
+    plot = None if missing("report") else [out / "certified-accuracy.png"]
     report_command([out], plot=plot)

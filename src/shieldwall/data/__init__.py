@@ -3,9 +3,3 @@
 splits.py holds the values, datasets.py the known sets by name (torch-free until one is loaded), files.py the
 official formats and downloads, folder.py images in class folders.
 """
-
-
-def __getattr__(name: str) -> object:
-    from shieldwall.errors import former_attribute
-
-    return former_attribute("shieldwall.data", name)

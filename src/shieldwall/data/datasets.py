@@ -4,20 +4,21 @@ Torch-free until a set is loaded.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from shieldwall.errors import UserError, unknown_name
+from shieldwall.texts import read_yaml
 
 if TYPE_CHECKING:
     from shieldwall.data.splits import Dataset
 
 
-OWN = "folder:"
-"""What the name of a folder of your own images starts with."""
+Place = Path | Literal["built in"] | None
+OWN = "folder:"  # what the name of a folder of your own images starts with
 
 
 class DatasetSpec(NamedTuple):
@@ -27,16 +28,7 @@ class DatasetSpec(NamedTuple):
     classes: tuple[str, ...]
 
 
-class Status(NamedTuple):
-    """The folder of a data set, if it is complete, and a description."""
-
-    name: str
-    place: Path | Literal["built in"] | None
-    description: str
-
-
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """The folder of a data set and the path of each of its files."""
 
     folder: Path
@@ -45,91 +37,24 @@ class Location:
 
 @dataclass(frozen=True)
 class _Known:
-    """A data set: the folders below a root that may hold it, the files each must contain, and its source."""
+    """A data set, as sets.yaml has it."""
 
     description: str
-    spec: DatasetSpec
-    folders: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()
-    suffixes: tuple[str, ...] = ("",)
+    shape: tuple[int, int, int]
+    classes: Sequence[str] | int  # the names, or how many there are, which are then named by number
+    sizes: tuple[int, int]
+    folders: Sequence[str] = ()
+    members: Sequence[str] = ()
+    suffixes: Sequence[str] = ("",)
     url: str = ""
-    files: Mapping[str, tuple[int, str]] = field(default_factory=dict)  # bytes and SHA-256
+    files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     advice: str = ""
 
 
-_DIGITS = tuple("0123456789")
-_GARMENTS = (
-    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
-    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
-)
-_THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-_IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
-_IMAGENET = (
-    "ImageNet must be obtained from its owners; lay it out as imagenet/train/<class>/*.JPEG and "
-    "imagenet/val/<class>/*.JPEG in a data folder, and give that folder or name it in $SHIELDWALL_DATA"
-)
-_CIFAR_SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
-
-
-def _idx_set(
-    description: str, classes: tuple[str, ...], folders: tuple[str, ...], url: str, *files: tuple[int, str]
-) -> _Known:
-    """A data set in MNIST's format; `files` are the sizes and checksums of `_IDX`."""
-    published = {f"{member}.gz": file for member, file in zip(_IDX, files, strict=True)}
-    return _Known(description, DatasetSpec((1, 28, 28), classes), folders, _IDX, (".gz", ""), url, published)
-
-
 KNOWN = {
-    "digits": _Known(
-        "1,797 handwritten digits of 8 x 8 pixels, part of this package",
-        DatasetSpec((1, 8, 8), _DIGITS),
-    ),
-    "mnist": _idx_set(
-        "70,000 handwritten digits of 28 x 28 pixels",
-        _DIGITS,
-        ("mnist", "MNIST/raw"),
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        (9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-        (28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-        (1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-        (4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
-    ),
-    "fashion-mnist": _idx_set(
-        "70,000 garments of 28 x 28 pixels, ten classes",
-        _GARMENTS,
-        ("fashion-mnist", "FashionMNIST/raw"),
-        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
-        (26_421_880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
-        (29_515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"),
-        (4_422_102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
-        (5_148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
-    ),
-    "cifar10": _Known(
-        "60,000 colour images of 32 x 32 pixels, ten classes",
-        DatasetSpec((3, 32, 32), _THINGS),
-        ("cifar-10-batches-bin", "cifar10/cifar-10-batches-bin"),
-        (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"),
-        (".bin",),
-        "https://www.cs.toronto.edu/~kriz/",
-        {"cifar-10-binary.tar.gz": (170_052_171, _CIFAR_SHA256)},
-        "run `shieldwall data fetch cifar10` (the binary version; the python version is not read)",
-    ),
-    **{
-        name: _Known(
-            f"class folders of colour images, cut to {side} x {side} pixels",
-            DatasetSpec((3, side, side), tuple(map(str, range(1000)))),
-            ("imagenet",),
-            ("train", "val"),
-            advice=_IMAGENET,
-        )
-        for name, side in (("imagenet", 224), ("imagenet-64", 64))
-    },
+    name: _Known(**content) for name, content in read_yaml(Path(__file__).with_name("sets.yaml"))[0].items()
 }
 NAMES = tuple(KNOWN)
-_PUBLISHED_SIZES = {
-    "digits": (1_437, 360), "mnist": (60_000, 10_000), "fashion-mnist": (60_000, 10_000),
-    "cifar10": (50_000, 10_000), "imagenet": (1_281_167, 50_000), "imagenet-64": (1_281_167, 50_000),
-}  # fmt: skip
 
 
 def own_name(folder: Path | str, options: Mapping[str, str]) -> str:
@@ -139,8 +64,6 @@ def own_name(folder: Path | str, options: Mapping[str, str]) -> str:
 
 def _load_own(name: str) -> "Dataset":
     """The images of a folder: those of train/ and of test/ or val/, or all of them for tests."""
-    import torch
-
     from shieldwall.data.image_files import read_image_files
     from shieldwall.data.splits import Dataset, TensorSplit
 
@@ -150,30 +73,28 @@ def _load_own(name: str) -> "Dataset":
         raise unknown_name("option of a folder", unknown.pop(), ("labels", "size", "classes"))
     size = int(options["size"]) if options.get("size", "").isdecimal() else None
     labels = Path(options["labels"]) if "labels" in options else None
-    given = tuple(map(str, range(int(options.get("classes", 0)))))
-    part, train = Path(folder), None
+    part = Path(folder)
     if (part / "train").is_dir():
-        train = read_image_files(part / "train", size=size)
-        part, given = part / ("test" if (part / "test").is_dir() else "val"), train.classes
-    test = read_image_files(part, labels=labels, size=size, classes=() if train is None else given)
-    if train is None and len(test.classes) < len(given) and not set(test.classes) <= set(given):
-        raise UserError(
-            f"{part} has {len(test.classes)} classes and the model {len(given)}; name class folders, or "
-            "labels, by the class's number"
-        )
-    if len(test.classes) > len(given) > 0:
-        raise UserError(f"{part} has {len(test.classes)} classes, and the model only {len(given)}")
-    classes = test.classes if len(test.classes) == len(given) or not given else given
-    everything = TensorSplit(torch.from_numpy(test.pixels), torch.from_numpy(test.labels))
-    first = (
-        everything.subset([])
-        if train is None
-        else TensorSplit(torch.from_numpy(train.pixels), torch.from_numpy(train.labels))
-    )
-    _, channels, height, width = test.pixels.shape
-    if train is not None and train.pixels.shape[1:] != test.pixels.shape[1:]:
-        raise UserError(f"the images in {folder}/train and in {part} differ in size or colours; add ?size=N")
-    return Dataset(name, first, everything, classes, (channels, height, width))
+        *train, trained = read_image_files(part / "train", size=size)
+        part /= "test" if (part / "test").is_dir() else "val"
+        *test, classes = read_image_files(part, labels=labels, size=size, classes=trained)
+        if train[0].shape[1:] != test[0].shape[1:]:
+            raise UserError(
+                f"the images in {folder}/train and in {part} differ in size or colours; add ?size=N"
+            )
+    else:
+        *test, classes = read_image_files(part, labels=labels, size=size)
+        train, numbers = [tensor[:0] for tensor in test], _numbers(int(options.get("classes", 0)))
+        if 0 < len(numbers) != len(classes):
+            if not {*classes} <= {*numbers}:
+                raise UserError(
+                    f"{part} has {len(classes)} classes and the model {len(numbers)}; name class folders, "
+                    "or labels, by the class's number"
+                )
+            classes = numbers
+    _, channels, height, width = test[0].shape
+    splits = TensorSplit(train[0], train[1]), TensorSplit(test[0], test[1])
+    return Dataset(name, *splits, classes, (channels, height, width))
 
 
 def dataset_spec(name: str) -> DatasetSpec:
@@ -185,7 +106,14 @@ def dataset_spec(name: str) -> DatasetSpec:
     if name.startswith(OWN):
         own = _load_own(name)
         return DatasetSpec(own.shape, own.classes)
-    return _known(name).spec
+    known = _known(name)
+    names = _numbers(known.classes) if isinstance(known.classes, int) else tuple(known.classes)
+    return DatasetSpec((known.shape[0], known.shape[1], known.shape[2]), names)
+
+
+def _numbers(classes: int) -> tuple[str, ...]:
+    """The names of classes that have numbers."""
+    return tuple(map(str, range(classes)))
 
 
 def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int]:
@@ -194,18 +122,19 @@ def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int
         own = _load_own(name)
         return len(own.train), len(own.test)
     try:
-        paths = list(locate(name, data_dir).members.values()) if KNOWN[name].folders else []
+        paths = list(locate(name, data_dir).members.values())
     except UserError:
         paths = []
     if not paths:
-        return _PUBLISHED_SIZES[name]
-    if name.startswith("imagenet"):
+        train, test = _known(name).sizes
+    elif name.startswith("imagenet"):
         train, test = (sum(1 for _ in path.glob("*/*")) for path in paths)
-        return train, test
-    if name == "cifar10":
-        *train_sizes, size = (path.stat().st_size // 3073 for path in paths)
-        return sum(train_sizes), size
-    return _idx_length(paths[1]), _idx_length(paths[3])
+    elif name == "cifar10":
+        *batches, test = (path.stat().st_size // 3073 for path in paths)
+        train = sum(batches)
+    else:
+        train, test = _idx_length(paths[1]), _idx_length(paths[3])
+    return train, test
 
 
 def _idx_length(labels: Path) -> int:
@@ -216,7 +145,7 @@ def _idx_length(labels: Path) -> int:
 
 
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
-    """Load the data set `name` from the first folder that holds it, or the images of folder:PATH."""
+    """The data set `name` from the first folder that holds it, or the images of folder:PATH."""
     if name.startswith(OWN):
         return _load_own(name)
     import torch
@@ -226,7 +155,7 @@ def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
     from shieldwall.data.splits import Dataset, TensorSplit, check_split, crop_and_flip
 
     shape, classes = dataset_spec(name)
-    location = Location(Path(name), {}) if name == "digits" else locate(name, data_dir)
+    location = locate(name, data_dir)
     paths = list(location.members.values())
     if name.startswith("imagenet"):
         train_split, test_split, classes = read_folders(paths[0], paths[1], shape[-1])
@@ -238,20 +167,16 @@ def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
     else:
         train, test = files.read_idx(name, *paths[:2]), files.read_idx(name, *paths[2:])
     splits = []
-    for part, (pixels, labels) in (("training", train), ("test", test)):
-        tensors = torch.from_numpy(pixels), torch.from_numpy(labels)
-        check_split(f"the {part} split of {location.folder}", *tensors, shape, len(classes))
+    for part, arrays in (("training", train), ("test", test)):
+        pixels, labels = map(torch.from_numpy, arrays)
+        check_split(f"the {part} split of {location.folder}", pixels, labels, shape, len(classes))
         is_augmented = name == "cifar10" and part == "training"
-        splits.append(TensorSplit(*tensors, crop_and_flip if is_augmented else None))
+        splits.append(TensorSplit(pixels, labels, crop_and_flip if is_augmented else None))
     return Dataset(name, splits[0], splits[1], classes, shape)
 
 
-def fetch(
-    name: str,
-    destination: Path | None = None,
-    base_url: str | None = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
-) -> Path:
+def fetch(name: str, destination: Path | None = None, base_url: str | None = None,
+          on_progress: Callable[[str, int, int], None] | None = None) -> Path:  # fmt: skip
     """Download the missing files of the data set `name` into `destination`, and return the set's folder.
 
     `destination` is by default the first root that is searched. `base_url` replaces the official source.
@@ -261,8 +186,6 @@ def fetch(
 
     known = _known(name)
     if not known.files:
-        if name == "digits":
-            raise UserError("digits is part of this package: there is nothing to fetch")
         raise UserError(f"{name} cannot be fetched: {known.advice}")
     root = roots()[0] if destination is None else destination
     folder = root / known.folders[0]
@@ -278,19 +201,25 @@ def fetch(
     return folder
 
 
-def status(data_dir: Path | str | None = None) -> list[Status]:
-    """For every data set its folder and a description."""
-    roots(data_dir)  # a data folder that does not exist is an error, not a missing data set
-    return [Status(name, _place(name, data_dir), known.description) for name, known in KNOWN.items()]
+def status(data_dir: Path | str | None = None) -> list[tuple[str, Place, str]]:
+    """Every data set's name, place and description."""
+    return [(name, place(name, data_dir), known.description) for name, known in KNOWN.items()]
+
+
+def place(name: str, data_dir: Path | str | None = None) -> Place:
+    """The folder of a data set, None where it is not here; without the data folder that is an error."""
+    roots(data_dir)
+    try:
+        return "built in" if name == "digits" else locate(name, data_dir).folder
+    except UserError:
+        return None
 
 
 def roots(data_dir: Path | str | None = None) -> list[Path]:
     """The folders to search, in this order."""
-    places: list[Path] = []
-    if data_dir is not None:
-        places.append(_expanded(data_dir))
-        if not places[0].is_dir():
-            raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
+    places = [] if data_dir is None else [_expanded(data_dir)]
+    if places and not places[0].is_dir():
+        raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
     if named := os.environ.get("SHIELDWALL_DATA"):
         places.append(_expanded(named))
     cache = _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
@@ -308,6 +237,8 @@ def _expanded(path: Path | str) -> Path:
 def locate(name: str, data_dir: Path | str | None = None) -> Location:
     """The first complete copy of the data set `name`; the error says what is missing or where it looked."""
     known = _known(name)
+    if not known.members:
+        return Location(Path(name), {})
     advice = known.advice or f"run `shieldwall data fetch {name}`"
     folders = [root / below for root in roots(data_dir) for below in known.folders]
     incomplete: UserError | None = None
@@ -326,15 +257,6 @@ def _known(name: str) -> _Known:
     if name not in KNOWN:
         raise unknown_name("data set", name, NAMES)
     return KNOWN[name]
-
-
-def _place(name: str, data_dir: Path | str | None) -> Path | Literal["built in"] | None:
-    if name == "digits":
-        return "built in"
-    try:
-        return locate(name, data_dir).folder
-    except UserError:
-        return None
 
 
 def _members(folder: Path, known: _Known) -> dict[str, Path]:

@@ -30,8 +30,7 @@ _UNSIGNED_BYTES = 0x800
 _CIFAR_SHAPE = (3, 32, 32)
 _CIFAR_RECORD = 1 + math.prod(_CIFAR_SHAPE)
 _FULL_INK = 16
-_MOST_BYTES = 2**28
-"""Of an unpacked file; the largest that is published has 47 MB."""
+_MOST_BYTES = 2**28  # of an unpacked file; the largest that is published has 47 MB
 _TIMEOUT_S = 30.0
 
 # None of these speaks plain http, so that no redirect can lead there.
@@ -54,7 +53,14 @@ def read_idx(name: str, images: Path, labels: Path) -> Pair:
 
 def read_cifar(paths: Iterable[Path]) -> Pair:
     """CIFAR-10's batch files of the binary version, in this order."""
-    records = np.concatenate([_cifar_records(path) for path in paths])
+    batches = []
+    for path in paths:
+        content, _ = _content(path, "cifar10")
+        if not content or len(content) % _CIFAR_RECORD:
+            expected = f"a multiple of {_CIFAR_RECORD:,} bytes expected (the official file has 30,730,000)"
+            raise corrupt_file(path, "cifar10", f"is truncated: {expected}, {len(content):,} found")
+        batches.append(np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD))
+    records = np.concatenate(batches)
     return records[:, 1:].reshape(-1, *_CIFAR_SHAPE), records[:, 0].astype(np.int64)
 
 
@@ -69,11 +75,10 @@ def read_digits() -> tuple[Pair, Pair]:
 
 def _idx_array(path: Path, name: str, dimensions: int) -> Array:
     content, is_cut = _content(path, name)
-    magic = struct.pack(">I", _UNSIGNED_BYTES + dimensions)
+    magic, header = struct.pack(">I", _UNSIGNED_BYTES + dimensions), 4 + 4 * dimensions
     if not magic.startswith(content[:4]):
         start = f"starts with 0x{content[:4].hex()}, expected 0x{magic.hex()}"
         raise corrupt_file(path, name, f"is not an idx file of {dimensions} dimensions: it {start}")
-    header = 4 + 4 * dimensions
     if len(content) < header:
         raise corrupt_file(path, name, f"is truncated: over {header} bytes expected, {len(content):,} found")
     shape = struct.unpack_from(f">{dimensions}I", content, offset=4)
@@ -81,19 +86,10 @@ def _idx_array(path: Path, name: str, dimensions: int) -> Array:
     if len(content) != size:
         fault = "is truncated" if len(content) < size else "is too long"
         raise corrupt_file(path, name, f"{fault}: {size:,} bytes expected, {len(content):,} found")
-    if is_cut:
-        raise corrupt_file(path, name, "is truncated: the checksum at its end is missing")
-    if size == header:
-        raise corrupt_file(path, name, "is empty: its header says that it holds nothing")
+    if is_cut or size == header:
+        fault = "is truncated: its checksum is missing" if is_cut else "is empty: it has a header alone"
+        raise corrupt_file(path, name, fault)
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
-
-
-def _cifar_records(path: Path) -> Array:
-    content, _ = _content(path, "cifar10")
-    if not content or len(content) % _CIFAR_RECORD:
-        expected = f"a multiple of {_CIFAR_RECORD:,} bytes expected (the official file has 30,730,000)"
-        raise corrupt_file(path, "cifar10", f"is truncated: {expected}, {len(content):,} found")
-    return np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD)
 
 
 def _content(path: Path, name: str) -> tuple[bytearray, bool]:

@@ -9,34 +9,27 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Generator, Tensor
 
+from shieldwall.data.images import centre_crop
 from shieldwall.data.splits import Batches, Device, Rows, Split, to_float
 from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.errors import UserError
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 _EXTENSIONS = (".jpeg", ".jpg", ".png")
 _THREADS = max(2, os.cpu_count() or 1)
-_MARGIN = 256 / 224
-"""The shorter side of a test image by that of its centre, which is seen."""
+_MARGIN = 256 / 224  # the shorter side of a test image by that of its centre, which is seen
 _AREA = (0.08, 1.0)
 _RATIO = (3 / 4, 4 / 3)
 _ATTEMPTS = 10
 _MAX_PIXELS = 80_000_000
-_LONGEST = 50
-"""How many times as long as the other a side may be: the shorter one is enlarged to 256 pixels."""
-
-Box = tuple[int, int, int, int]
 
 
 class FolderSplit(Split):
@@ -45,15 +38,12 @@ class FolderSplit(Split):
     def __init__(
         self, paths: Sequence[str], labels: Tensor, side: int = 224, augmented: bool = False
     ) -> None:
-        self.paths = paths
-        self.labels = labels
-        self.side = side
-        self.augmented = augmented
+        self.paths, self.labels, self.side, self.augmented = paths, labels, side, augmented
 
     def images(self, indices: Rows) -> Tensor:
         rows = torch.as_tensor(indices, dtype=torch.int64).tolist()
         with ThreadPoolExecutor(_THREADS) as pool:
-            return self._collate(pool.map(self._centre, rows), self.device)
+            return self._collate(pool.map(self._image, rows), self.device)
 
     def subset(self, rows: Sequence[int]) -> "FolderSplit":
         chosen = torch.as_tensor(rows, dtype=torch.int64, device=self.device)
@@ -70,14 +60,8 @@ class FolderSplit(Split):
             sha.update(f"{label} {file.parent.name}/{file.name} {file.stat().st_size}\n".encode())
         return sha.hexdigest()
 
-    def batches(
-        self,
-        batch_size: int,
-        generator: Generator,
-        device: Device,
-        first: int = 0,
-        world: ProcessGroup = SINGLE,
-    ) -> Batches:
+    def batches(self, batch_size: int, generator: Generator, device: Device, first: int = 0,
+                world: ProcessGroup = SINGLE) -> Batches:  # fmt: skip
         order = torch.randperm(len(self), generator=generator)
         # A key for each image, drawn ahead: no crop depends on which thread comes first.
         keys = torch.randint(1 << 62, (len(self),), generator=generator)
@@ -87,10 +71,8 @@ class FolderSplit(Split):
             batches = zip(torch.split(order, batch_size), torch.split(keys, batch_size), strict=True)
             for rows, chosen in islice(batches, first, None):
                 own = world.share(len(rows)).rows
-                if self.augmented:
-                    yield rows, own, pool.map(self._random, rows[own].tolist(), chosen[own].tolist())
-                else:
-                    yield rows, own, pool.map(self._centre, rows[own].tolist())
+                own_keys = chosen[own].tolist() if self.augmented else repeat(None)
+                yield rows, own, pool.map(self._image, rows[own].tolist(), own_keys)
 
         try:
             coming = started()
@@ -107,11 +89,15 @@ class FolderSplit(Split):
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _centre(self, row: int) -> Tensor:
-        return _decode(self.paths[row], lambda image: centre_crop(image, self.side))
+    def _image(self, row: int, key: int | None = None) -> Tensor:
+        """The centre of an image, or the random crop that a key names."""
 
-    def _random(self, row: int, key: int) -> Tensor:
-        return _decode(self.paths[row], lambda image: random_crop(image, key, self.side))
+        def crop(image: Image.Image) -> Image.Image:
+            if key is None:
+                return centre_crop(image, self.side, round(self.side * _MARGIN))
+            return random_crop(image, key, self.side)
+
+        return _decode(self.paths[row], crop)
 
     def _collate(self, decoded: Iterable[Tensor], device: Device) -> Tensor:
         none = torch.empty((0, 3, self.side, self.side), dtype=torch.uint8)
@@ -120,18 +106,15 @@ class FolderSplit(Split):
 
 def read_folders(train: Path, test: Path, side: int) -> tuple[FolderSplit, FolderSplit, tuple[str, ...]]:
     """Both splits and the class names, which are the sorted folder names; no image is opened."""
-    classes = _class_names(train)
-    odd = sorted(set(classes) ^ set(_class_names(test)))
-    if odd:
+    classes, others = (
+        sorted(entry.name for entry in _entries(folder) if entry.is_dir()) for folder in (train, test)
+    )
+    for folder, names in ((train, classes), (test, others)):
+        if not names:
+            raise UserError(f"{folder} is empty: a folder of images for each class was expected in it")
+    if odd := sorted(set(classes) ^ set(others)):
         raise UserError(f"{train} and {test} must hold the same class folders; {odd[0]} is in only one")
-    return _split(train, classes, side, augmented=True), _split(test, classes, side), classes
-
-
-def _class_names(folder: Path) -> tuple[str, ...]:
-    names = sorted(entry.name for entry in _entries(folder) if entry.is_dir())
-    if not names:
-        raise UserError(f"{folder} is empty: a folder of images for each class was expected in it")
-    return tuple(names)
+    return _split(train, classes, side, augmented=True), _split(test, classes, side), tuple(classes)
 
 
 def _split(folder: Path, classes: Sequence[str], side: int, augmented: bool = False) -> FolderSplit:
@@ -155,9 +138,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         raise UserError(f"{folder} cannot be read as a folder: {error.strerror}") from error
 
 
-def _decode(path: str, crop: "Callable[[Image], Image]") -> Tensor:
-    from PIL import Image
-
+def _decode(path: str, crop: Callable[[Image.Image], Image.Image]) -> Tensor:
     try:
         with Image.open(path, formats=("JPEG", "PNG")) as image:
             if image.width * image.height > _MAX_PIXELS:
@@ -169,41 +150,25 @@ def _decode(path: str, crop: "Callable[[Image], Image]") -> Tensor:
     return torch.from_numpy(np.array(cropped)).permute(2, 0, 1)[None]
 
 
-def centre_crop(image: "Image", side: int) -> "Image":
-    """The centre of the image once its shorter side is 8/7 of that of the square: 256 pixels of 224."""
-    from PIL.Image import Resampling
-
-    if max(image.size) > _LONGEST * min(image.size):
-        raise ValueError(f"one side is more than {_LONGEST} times as long as the other")
-    shorter, wanted = min(image.size), round(side * _MARGIN)
-    width, height = (wanted * length // shorter for length in image.size)
-    left, top = round((width - side) / 2), round((height - side) / 2)
-    resized = image.resize((width, height), Resampling.BILINEAR)
-    return resized.crop((left, top, left + side, top + side))
-
-
-def random_crop(image: "Image", key: int, side: int) -> "Image":
+def random_crop(image: Image.Image, key: int, side: int) -> Image.Image:
     """A part of random area and shape, stretched to the square and, half the time, mirrored."""
-    from PIL.Image import Resampling, Transpose
-
     random = Random(key)
-    part = image.crop(_random_box(*image.size, random)).resize((side, side), Resampling.BILINEAR)
-    return part.transpose(Transpose.FLIP_LEFT_RIGHT) if random.random() < 0.5 else part
+    left, top, width, height = _random_box(*image.size, random)
+    part = image.crop((left, top, left + width, top + height))
+    part = part.resize((side, side), Image.Resampling.BILINEAR)
+    return part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if random.random() < 0.5 else part
 
 
-def _random_box(width: int, height: int, random: Random) -> Box:
+def _random_box(width: int, height: int, random: Random) -> tuple[int, int, int, int]:
+    """Left, top, width and height."""
     for _ in range(_ATTEMPTS):
         area = width * height * random.uniform(*_AREA)
         ratio = math.exp(random.uniform(*map(math.log, _RATIO)))
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         left, top = random.random(), random.random()
         if 0 < w <= width and 0 < h <= height:
-            return _box(int(left * (width - w + 1)), int(top * (height - h + 1)), w, h)
+            return int(left * (width - w + 1)), int(top * (height - h + 1)), w, h
     # A very long image: as much of its middle as the allowed shapes can cover.
     w = min(width, round(height * _RATIO[1]))
     h = min(height, round(width / _RATIO[0]))
-    return _box((width - w) // 2, (height - h) // 2, w, h)
-
-
-def _box(left: int, top: int, width: int, height: int) -> Box:
-    return left, top, left + width, top + height
+    return (width - w) // 2, (height - h) // 2, w, h

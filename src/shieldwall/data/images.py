@@ -16,13 +16,12 @@ from PIL import Image, ImageOps
 from shieldwall.errors import UserError
 
 MAX_PIXELS = 24_000_000
-MAX_BYTES = 2**25
-"""Of a file."""
+MAX_BYTES = 2**25  # of a file
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 TOO_LARGE = 413
+_LONGEST = 50  # how many times as long as the other a side may be: the shorter one may be enlarged
 _ORIENTATION = 0x0112
-_LYING = range(5, 9)
-"""EXIF orientations that swap width and height."""
+_LYING = range(5, 9)  # EXIF orientations that swap width and height
 
 
 class ImageRejected(UserError):  # noqa: N818 - it says what became of the image
@@ -40,12 +39,9 @@ class ImageRejected(UserError):  # noqa: N818 - it says what became of the image
 class Picture:
     """An image that is read."""
 
-    image: Image.Image
-    """Upright, in L or RGB; a large JPEG is decoded smaller."""
-    size: tuple[int, int]
-    """Width and height of the file's image, upright."""
-    is_grey: bool
-    """Whether the file's image has no colours."""
+    image: Image.Image  # upright, in L or RGB; a large JPEG is decoded smaller
+    size: tuple[int, int]  # width and height of the file's image, upright
+    is_grey: bool  # whether the file's image has no colours
 
 
 def read_picture(content: bytes, mode: str, least: tuple[int, int] = (0, 0)) -> Picture:
@@ -63,6 +59,17 @@ def read_picture(content: bytes, mode: str, least: tuple[int, int] = (0, 0)) -> 
         raise
     except Exception as error:  # Pillow's readers raise nearly anything on a broken file
         raise ImageRejected(415, "the image is damaged: it cannot be decoded") from error
+
+
+def centre_crop(image: Image.Image, side: int, shorter: int) -> Image.Image:
+    """The square in the centre of the image, once its shorter side has `shorter` pixels."""
+    least = min(image.size)
+    if max(image.size) > _LONGEST * least:
+        raise ValueError(f"one side is more than {_LONGEST} times as long as the other")
+    width, height = (shorter * length // least for length in image.size)
+    left, top = round((width - side) / 2), round((height - side) / 2)
+    resized = image.resize((width, height), Image.Resampling.BILINEAR)
+    return resized.crop((left, top, left + side, top + side))
 
 
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from shieldwall.data.image_files import read_image_files
 from shieldwall.distributed import SINGLE, ProcessGroup
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 
 Device = torch.device | str
 Rows = Sequence[int] | Tensor
@@ -42,13 +42,8 @@ class Split(ABC):
         return TensorSplit(pixels, _checked_labels(labels, pixels), augment)
 
     @staticmethod
-    def from_folder(
-        path: str | Path,
-        *,
-        labels: str | Path | None = None,
-        size: int | None = None,
-        augment: Augmentation | None = None,
-    ) -> "Split":
+    def from_folder(path: str | Path, *, labels: str | Path | None = None, size: int | None = None,
+                    augment: Augmentation | None = None) -> "Split":  # fmt: skip
         """Image files, one folder for each class, read into memory.
 
         Args:
@@ -57,8 +52,9 @@ class Split(ABC):
             size: the side of the square that images are resized and cut to; by default all have one size.
             augment: as for `from_tensors`.
         """
-        files = read_image_files(Path(path), labels=None if labels is None else Path(labels), size=size)
-        return TensorSplit(torch.from_numpy(files.pixels), torch.from_numpy(files.labels), augment)
+        table = None if labels is None else Path(labels)
+        pixels, numbers, _ = read_image_files(Path(path), labels=table, size=size)
+        return TensorSplit(pixels, numbers, augment)
 
     def __len__(self) -> int:
         return self.labels.shape[0]
@@ -80,14 +76,8 @@ class Split(ABC):
         """These images alone, in this order."""
 
     @abstractmethod
-    def batches(
-        self,
-        batch_size: int,
-        generator: Generator,
-        device: Device,
-        first: int = 0,
-        world: ProcessGroup = SINGLE,
-    ) -> Batches:
+    def batches(self, batch_size: int, generator: Generator, device: Device, first: int = 0,
+                world: ProcessGroup = SINGLE) -> Batches:  # fmt: skip
         """One shuffled epoch of (x, y) on `device`, augmented where the split is, drawn from a CPU
         generator; the last batch may be smaller. The batches before the first one are left out, with the
         same draws. Of x only this process's share has to be right.
@@ -98,10 +88,8 @@ class Split(ABC):
 
         This reads all images once. A split whose images are expensive to read may hash what identifies them.
         """
-        rows = range(len(self))
-        chunks = (
-            self.images(rows[at : at + _HASHED_AT_A_TIME]) for at in range(0, len(rows), _HASHED_AT_A_TIME)
-        )
+        rows, step = range(len(self)), _HASHED_AT_A_TIME
+        chunks = (self.images(rows[start : start + step]) for start in rows[::step])
         return _digest((len(rows), *self.images(rows[:1]).shape[1:]), self.labels, torch.float32, chunks)
 
 
@@ -109,9 +97,7 @@ class TensorSplit(Split):
     """A split in memory, as uint8 or as float32 in [0, 1], (M, C, H, W)."""
 
     def __init__(self, pixels: Tensor, labels: Tensor, augment: Augmentation | None = None) -> None:
-        self.pixels = pixels
-        self.labels = labels
-        self.augment = augment
+        self.pixels, self.labels, self.augment = pixels, labels, augment
 
     def images(self, indices: Rows) -> Tensor:
         rows = torch.as_tensor(indices, dtype=torch.int64, device=self.device)
@@ -124,14 +110,8 @@ class TensorSplit(Split):
         indices = torch.as_tensor(rows, dtype=torch.int64, device=self.device)
         return TensorSplit(self.pixels[indices], self.labels[indices], self.augment)
 
-    def batches(
-        self,
-        batch_size: int,
-        generator: Generator,
-        device: Device,
-        first: int = 0,
-        world: ProcessGroup = SINGLE,
-    ) -> Batches:
+    def batches(self, batch_size: int, generator: Generator, device: Device, first: int = 0,
+                world: ProcessGroup = SINGLE) -> Batches:  # fmt: skip
         order = torch.randperm(len(self), generator=generator).to(self.device)
         for number, rows in enumerate(torch.split(order, batch_size)):
             x = to_float(self.pixels[rows].to(device))
@@ -186,14 +166,13 @@ def check_split(
     source: str, pixels: Tensor, labels: Tensor, shape: tuple[int, int, int], classes: int
 ) -> None:
     """Check that pixels are uint8 of `shape`, and that labels lie in 0..`classes`-1."""
-    if pixels.dtype != torch.uint8 or tuple(pixels.shape[1:]) != shape:
-        images = f"{_name(pixels.dtype)} {tuple(pixels.shape[1:])}"
+    images = f"{_name(pixels.dtype)} {tuple(pixels.shape[1:])}"
+    if images != f"uint8 {shape}":
         raise UserError(f"{source}: images are {images}, expected uint8 {shape}")
-    if labels.dtype != torch.int64 or labels.shape != pixels.shape[:1] or len(labels) == 0:
-        kind = f"{_name(labels.dtype)} {tuple(labels.shape)}"
-        raise UserError(
-            f"{source}: labels are {kind}, expected int64, one for each of {len(pixels):,} images"
-        )
+    numbers = f"{_name(labels.dtype)} {tuple(labels.shape)}"
+    if numbers != f"int64 ({len(pixels)},)" or not len(labels):
+        expected = f"int64, one for each of {len(pixels):,} images"
+        raise UserError(f"{source}: labels are {numbers}, expected {expected}")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise UserError(f"{source}: labels go from {low} to {high}, expected 0 to {classes - 1}")
@@ -201,8 +180,8 @@ def check_split(
 
 def _checked_images(images: Tensor) -> Tensor:
     """Check images (M, C, H, W), and return them as uint8 or as float32 in [0, 1]."""
-    if not isinstance(images, Tensor):
-        raise UserError(f"images must be a torch tensor (M, C, H, W); given: {type(images).__name__}")
+    is_tensor = isinstance(images, Tensor)
+    check(is_tensor, "images must be a torch tensor (M, C, H, W)", type(images).__name__)
     if images.ndim != 4 or not images.numel():
         hint = "; for grey images pass images[:, None]" if images.ndim == 3 else ""
         raise UserError(
@@ -210,40 +189,33 @@ def _checked_images(images: Tensor) -> Tensor:
         )
     if images.dtype == torch.uint8:
         return images
-    if not images.is_floating_point():
-        raise UserError(
-            f"images must be uint8, or floats in [0, 1]; given: {_name(images.dtype)}; "
-            "for pixels from 0 to 255 call .to(torch.uint8) first"
-        )
+    hint = "for pixels from 0 to 255 call .to(torch.uint8) first"
+    is_float = images.is_floating_point()
+    check(is_float, "images must be uint8, or floats in [0, 1]", f"{_name(images.dtype)}; {hint}")
     images = images.detach().float()
     low, high = (float(end) for end in images.aminmax())
     if math.isnan(low):
         first = int(images.isnan().flatten(1).any(1).nonzero()[0])
         raise UserError(f"images contain NaN, first in image {first}; repair or remove these images")
-    if low < 0 or high > 1:
-        raise UserError(
-            f"images that are floats must lie in [0, 1]; given: [{low:g}, {high:g}]; "
-            "divide pixels by 255, and normalise inside the model (sw.Normalize)"
-        )
+    hint = "divide pixels by 255, and normalise inside the model (sw.Normalize)"
+    fits = low >= 0 and high <= 1
+    check(fits, "images that are floats must lie in [0, 1]", f"[{low:g}, {high:g}]; {hint}")
     return images
 
 
 def _checked_labels(labels: Tensor, images: Tensor) -> Tensor:
     """Check labels, one for each image, and return them as int64 (M,) on the images' device."""
-    if not isinstance(labels, Tensor):
-        raise UserError(f"labels must be a torch tensor (M,); given: {type(labels).__name__}")
+    check(isinstance(labels, Tensor), "labels must be a torch tensor (M,)", type(labels).__name__)
     if labels.shape != images.shape[:1]:
         hint = "; of one-hot labels pass labels.argmax(1)" if labels.ndim == 2 else ""
         raise UserError(
             f"labels must be one for each of {len(images):,} images; given shape: {tuple(labels.shape)}{hint}"
         )
-    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise UserError(
-            f"labels must be whole numbers, such as int64; given: {_name(labels.dtype)}; call .long() first"
-        )
+    is_whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
+    kind = f"{_name(labels.dtype)}; call .long() first"
+    check(is_whole, "labels must be whole numbers, such as int64", kind)
     labels = labels.to(images.device, torch.int64)
-    if int(labels.min()) < 0:
-        raise UserError(f"labels must be classes, counted from 0; given: {int(labels.min())}")
+    check(int(labels.min()) >= 0, "labels must be classes, counted from 0", int(labels.min()))
     return labels
 
 

@@ -5,64 +5,20 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.recipes.methods import Family
-from shieldwall.recipes.numbers import (
-    CIFAR10,
-    CIFAR10_SMALL,
-    DIGITS,
-    FASHION,
-    IMAGENET,
-    IMAGENET_METHODS,
-    MNIST,
-    SHORT,
-    smoke,
-)
-from shieldwall.recipes.recipe import (
-    Certification,
-    Recipe,
-    difference,
-    distinctions,
-    from_file,
-    from_mapping,
-    override,
-)
+from shieldwall.recipes.methods import FAMILIES
+from shieldwall.recipes.recipe import Certification, Recipe, difference, from_file, from_mapping, override
 
-__all__ = [
-    "FAMILIES",
-    "Certification",
-    "Recipe",
-    "difference",
-    "distinctions",
-    "from_file",
-    "from_mapping",
-    "get",
-    "override",
-]
-
-
-FAMILIES: dict[str, Family] = {
-    family.usual().name: family
-    for family in [
-        Family(lambda sigma: smoke(), (0.25,)),
-        *DIGITS.families(),
-        *MNIST.families(),
-        *SHORT.families(),
-        *FASHION.families(),
-        *CIFAR10.families(),
-        *CIFAR10_SMALL.families(),
-        *IMAGENET.families(IMAGENET_METHODS),
-    ]
-}
+__all__ = ["FAMILIES", "Certification", "Recipe", "difference", "from_mapping", "get", "override"]
 
 
 def get(name: str) -> Recipe:
     """The recipe called `name`, or the one in the YAML file of that path."""
     if name in FAMILIES:
         return FAMILIES[name].usual()
-    at_sigma = {f"{known}-{sigma}": known for known, family in FAMILIES.items() for sigma in family.sigmas}
+    at_sigma = {f"{known}-{s}": (family, s) for known, family in FAMILIES.items() for s in family.sigmas}
     if name in at_sigma:
-        known = at_sigma[name]
-        return replace(FAMILIES[known].make(float(name.removeprefix(f"{known}-"))), name=name)
+        family, sigma = at_sigma[name]
+        return replace(family.make(sigma), name=name)
     if name.endswith((".yaml", ".yml")):
         return from_file(Path(name))
     names = [*FAMILIES, *at_sigma]

@@ -3,18 +3,13 @@
 import types
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, check, unknown_name
 
-_NAMES: dict[type, str] = {
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    bool: "true or false",
-    dict: "a set of keys",
-}
+_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false", dict: "a set of keys"}
 
 
 def build(cls: type[Any], mapping: Mapping[str, Any], prefix: str = "", **given: Any) -> Any:
@@ -44,29 +39,17 @@ def coerce(value: Any, kind: Any, key: str) -> Any:
             return None
         kind = next(option for option in kind.__args__ if option is not type(None))
     if is_dataclass(kind):
-        if not isinstance(value, Mapping):
-            raise UserError(f"recipe key {key} must hold keys of its own; given: {value!r}")
+        check(isinstance(value, Mapping), f"recipe key {key} must hold keys of its own", repr(value))
         return build(kind, value, f"{key}.")  # type: ignore[arg-type]
     origin = typing.get_origin(kind) or kind
     if origin is tuple:
-        if not isinstance(value, (list, tuple)):
-            raise UserError(f"recipe key {key} must be a list; given: {value!r}")
+        check(isinstance(value, (list, tuple)), f"recipe key {key} must be a list", repr(value))
         return tuple(coerce(item, typing.get_args(kind)[0], key) for item in value)
-    try:
-        if origin in (int, float) and not isinstance(value, bool):
-            return _number(value, origin)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UserError(f"recipe key {key} must be {_NAMES[origin]}; given: {value!r}") from error
-    if not isinstance(value, origin) or (isinstance(value, bool) and origin is not bool):
-        raise UserError(f"recipe key {key} must be {_NAMES.get(origin, origin.__name__)}; given: {value!r}")
-    return value
-
-
-def _number(value: Any, kind: type[int] | type[float]) -> int | float:
-    if kind is float:
-        return float(value)
-    if isinstance(value, int):
-        return value
-    if float(value) != int(float(value)):
-        raise ValueError(value)
-    return int(float(value))
+    made = value
+    if origin in (int, float) and not isinstance(value, (bool, origin)):
+        with suppress(TypeError, ValueError, OverflowError):
+            made = float(value)
+            made = int(made) if origin is int and made == int(made) else made
+    fits = isinstance(made, origin) and (origin is bool or not isinstance(made, bool))
+    check(fits, f"recipe key {key} must be {_NAMES.get(origin, origin.__name__)}", repr(value))
+    return made

@@ -1,7 +1,6 @@
 """A recipe: a named, complete, validated description of an experiment."""
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import yaml
 
 from shieldwall.binomial import check_draws
-from shieldwall.errors import UserError, check_int, check_number, describe, unknown_name
+from shieldwall.errors import UserError, check, check_int, check_number, describe, unknown_name
 from shieldwall.recipes.fields import build
 from shieldwall.texts import is_folder_name, read_yaml, title, yaml_documents
 from shieldwall.vocabulary import BOUNDS, NOISES, NORMS, PRECISIONS
@@ -19,14 +18,9 @@ CURVES = ("step", "cosine")
 TRAINING_PRECISIONS = ("float32", "bfloat16")
 
 FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
-"""Keys of earlier versions, read for one more release."""
-
+"""Keys that the recipes of some published runs have."""
 MOST_MEMBERS = 1_000
-_HUGE = 1e30
-"""Numbers must fit into float32."""
-
-_PATHS = ("init_from", "start")
-
+_HUGE = 1e30  # numbers must fit into float32
 JOINT = ("drt", "adp", "gal")
 """Methods that compare members, so that all must see the same batches. With the others each member has its
 own order and noise: sharing them cost an ensemble of LeNets .006 of its .036 in ACR (MNIST, sigma 1)."""
@@ -67,27 +61,17 @@ class Schedule:
         for name in ("lr", "decay", "momentum", "weight_decay"):
             check_number(f"schedule.{name}", getattr(self, name))
         for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
-            if not 0 < getattr(self, name) < _HUGE:
-                raise UserError(
-                    f"schedule.{name} must be positive, and below 1e30; given: {getattr(self, name)}"
-                )
-        if self.warmup < 0:
-            raise UserError(f"schedule.warmup (updates) must not be negative; given: {self.warmup}")
-        if self.clip is not None and not 0 < self.clip < _HUGE:
-            raise UserError(
-                f"schedule.clip must be positive and below 1e30, or null for none; given: {self.clip}"
-            )
-        if not 0 <= self.momentum < 1:
-            raise UserError(f"schedule.momentum must lie in [0, 1); given: {self.momentum}")
-        if not 0 <= self.weight_decay < _HUGE:
-            raise UserError(
-                f"schedule.weight_decay must not be negative, and below 1e30; given: {self.weight_decay}"
-            )
+            value = getattr(self, name)
+            check(0 < value < _HUGE, f"schedule.{name} must be positive, and below 1e30", value)
+        check(self.warmup >= 0, "schedule.warmup (updates) must not be negative", self.warmup)
+        fits = self.clip is None or 0 < self.clip < _HUGE
+        check(fits, "schedule.clip must be positive and below 1e30, or null for none", self.clip)
+        check(0 <= self.momentum < 1, "schedule.momentum must lie in [0, 1)", self.momentum)
+        fits = 0 <= self.weight_decay < _HUGE
+        check(fits, "schedule.weight_decay must not be negative, and below 1e30", self.weight_decay)
         for name, choices in (("curve", CURVES), ("precision", TRAINING_PRECISIONS)):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"schedule.{name} must be one of {', '.join(choices)}; given: {getattr(self, name)!r}"
-                )
+            value = getattr(self, name)
+            check(value in choices, f"schedule.{name} must be one of {', '.join(choices)}", repr(value))
 
     def lr_at(self, update: int, updates_per_epoch: int) -> float:
         """The learning rate of an update, counted from 0."""
@@ -104,21 +88,15 @@ class Schedule:
 class Certification:
     """The settings of certificates (except the model and the seed), and which test inputs are certified."""
 
-    n0: int = 100
-    """Noise samples that select the class."""
-    n: int = 100_000
-    """Noise samples that bound its probability; the maximum where sampling may stop early."""
-    alpha: float = 0.001
-    """The failure probability of each certificate."""
-    every: int = 1
-    """Certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does."""
-    limit: int | None = None
-    """Certify at most this many inputs."""
+    n0: int = 100  # noise samples that select the class
+    n: int = 100_000  # noise samples that bound its probability; the maximum where sampling may stop early
+    alpha: float = 0.001  # the failure probability of each certificate
+    every: int = 1  # certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does
+    limit: int | None = None  # certify at most this many inputs
     bound: str = "one-sided"
     radii: tuple[float, ...] = ()
     """Stop an input once each of these radii is decided; empty for n samples at every input."""
-    norm: str | None = None
-    """The norm of the radii; None for the norm of the noise."""
+    norm: str | None = None  # the norm of the radii; None for the norm of the noise
     precision: str = "float32"
     exact_noise: bool = False
     """Use exact integer noise on the 1/255 grid, so that no guarantee depends on floating-point noise."""
@@ -129,14 +107,11 @@ class Certification:
         check_draws(self.n0, self.n, self.alpha, share=0.95 if self.bound == "two-sided" else 1.0)
         if self.radii and self.bound != "one-sided":
             raise UserError(f"bound={self.bound!r} needs a fixed number of samples; remove radii")
-        if self.norm is not None and self.norm not in NORMS:
-            raise UserError(f"norm must be one of {', '.join(NORMS)}; given: {self.norm!r}")
+        check(self.norm in (None, *NORMS), f"norm must be one of {', '.join(NORMS)}", repr(self.norm))
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
-        if self.every < 1:
-            raise UserError(f"certification.every must be at least 1; given: {self.every}")
-        if self.limit is not None and self.limit < 1:
-            raise UserError(f"certification.limit must be at least 1; given: {self.limit}")
+        check(self.every >= 1, "certification.every must be at least 1", self.every)
+        check(self.limit is None or self.limit >= 1, "certification.limit must be at least 1", self.limit)
 
 
 @dataclass(frozen=True)
@@ -144,10 +119,8 @@ class Recipe:
     name: str
     summary: str
     data: str
-    model: str
-    """One for all members, or one for each, separated by commas."""
-    sigma: float
-    """The noise's standard deviation."""
+    model: str  # one for all members, or one for each, separated by commas
+    sigma: float  # the noise's standard deviation
     noise: str = "gaussian"
     objective: dict[str, Any] = field(default_factory=lambda: {"name": "gaussian"})
     """The training method's name and its own options."""
@@ -157,23 +130,20 @@ class Recipe:
     init_from: str | None = None
     """The run folder whose trained members to start from, or several, or files of weights, separated by
     commas; None for random weights."""
-    holdout_every: int = 0
-    """Hold out every N-th training image, for tuning the vote's weights; 0 for none."""
+    holdout_every: int = 0  # hold out every N-th training image, for tuning the vote's weights; 0 for none
     schedule: Schedule = field(default_factory=Schedule)
     certification: Certification = field(default_factory=Certification)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not is_folder_name(self.name):
-            raise UserError(f"name must be usable as the name of a folder; given: {self.name!r}")
-        if not 0 < self.sigma < float("inf"):
-            raise UserError(f"sigma must be a positive number; given: {self.sigma}")
+        check(is_folder_name(self.name), "name must be usable as the name of a folder", repr(self.name))
+        check(0 < self.sigma < math.inf, "sigma must be a positive number", self.sigma)
         if self.noise not in NOISES:
             raise unknown_name("noise", self.noise, NOISES)
-        if self.holdout_every < 0 or self.holdout_every == 1:
-            raise UserError(f"holdout_every must be 0 for none, or at least 2; given: {self.holdout_every}")
-        if not 1 <= self.members <= MOST_MEMBERS:
-            raise UserError(f"members must be at least 1, and {MOST_MEMBERS} at most; given: {self.members}")
+        fits = self.holdout_every == 0 or self.holdout_every >= 2
+        check(fits, "holdout_every must be 0 for none, or at least 2", self.holdout_every)
+        fits = 1 <= self.members <= MOST_MEMBERS
+        check(fits, f"members must be at least 1, and {MOST_MEMBERS} at most", self.members)
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(asdict(self), sort_keys=False, width=110)
@@ -209,9 +179,6 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise UserError(f"--set takes key=value, such as schedule.epochs=10; given: {assignment!r}")
-        if new_key := FORMER_KEYS.get(key.strip()):
-            warnings.warn(f"recipe key {key.strip()} is now called {new_key}", FutureWarning, stacklevel=2)
-            key = new_key
         *outer, last = key.strip().split(".")
         part: Any = content
         for step in outer:
@@ -249,7 +216,7 @@ def distinctions(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         last = key.rpartition(".")[2]
         if last in ("rho_gd", "rho_cm"):
             named["rho"] = [key.replace(last, weight) for weight in ("rho_gd", "rho_cm")]
-        elif key not in ("name", "summary", *_PATHS) and not key.startswith("certification."):
+        elif key not in ("name", "summary", "init_from", "start") and not key.startswith("certification."):
             named["N" if key == "members" else last] = [key]
     return [
         {name: ", ".join(_spoken(each.get(key)) for key in of) for name, of in named.items()} for each in flat

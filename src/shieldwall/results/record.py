@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from shieldwall.errors import UserError
-from shieldwall.recipes import Recipe, distinctions, from_mapping
+from shieldwall.recipes import Recipe, from_mapping
+from shieldwall.recipes.recipe import distinctions
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
 from shieldwall.results.certificate_file import with_current_names
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED

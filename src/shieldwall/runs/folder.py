@@ -32,7 +32,8 @@ from shieldwall.files import (
     save_tensors,
     write_atomic,
 )
-from shieldwall.recipes import Recipe, difference, from_file
+from shieldwall.recipes import Recipe, difference
+from shieldwall.recipes.recipe import from_file
 from shieldwall.results.archive import is_archive
 from shieldwall.results.checks import SUMS, Sums, certificate_names, sha256
 from shieldwall.texts import json_value, read_file, read_yaml

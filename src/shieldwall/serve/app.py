@@ -24,31 +24,19 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from shieldwall.data.images import TOO_LARGE, ImageRejected
 from shieldwall.errors import UserError
+from shieldwall.serve import live
 from shieldwall.serve.access import AccessCheck
-from shieldwall.serve.images import (
-    FRAMES,
-    MAX_BYTES,
-    PreparedImage,
-    file_too_large,
-    from_drawing,
-    from_upload,
-)
-from shieldwall.serve.live import NUM_COPIES, Start, encode_pixels, parse, replies, shorten
+from shieldwall.serve.images import FRAMES, MAX_BYTES, PreparedImage, from_drawing, from_upload
 from shieldwall.serve.service import Service
 
 MAX_VISITORS = 128
-MESSAGE_SECONDS = 0.1
-"""What passes at least between two messages of a page that are read."""
+MESSAGE_SECONDS = 0.1  # what passes at least between two messages of a page that are read
 MAX_UPLOADS = 16
 """Files held in memory at a time, each of at most `MAX_BYTES`; others wait. A client has one of them."""
-MAX_WAITING = 8
-"""Files of one client that may wait."""
-BODY_SECONDS = 20.0
-"""How long an image may take to arrive."""
-DECODE_SECONDS = 10.0
-"""How long an image may take to decode, in a process that is then ended."""
-STEPS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-"""What the slider of n offers."""
+MAX_WAITING = 8  # files of one client that may wait
+BODY_SECONDS = 20.0  # how long an image may take to arrive
+DECODE_SECONDS = 10.0  # how long an image may take to decode, in a process that is then ended
+STEPS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)  # what the slider of n offers
 _MAX_INDEX_DIGITS = 9
 _SCRIPTS = ("page.js", "common.js", "image.js", "certificate.js")
 _FILES = {"page.css": "text/css", "icon.svg": "image/svg+xml", **dict.fromkeys(_SCRIPTS, "text/javascript")}
@@ -71,39 +59,27 @@ def application(service: Service, names: Iterable[str] = ()) -> Starlette:
             WebSocketRoute("/certify", routes.certify),
         ],
         middleware=[Middleware(AccessCheck, names=["localhost", *names])],
-        exception_handlers={ImageRejected: _reject, HTTPException: _fail},
+        exception_handlers={ImageRejected: _refuse, HTTPException: _refuse},
     )
 
 
 def page(service: Service) -> str:
     """The page with what it needs to know of the runs, as JSON inside it."""
-    environment = Environment(
+    text = files("shieldwall.serve").joinpath("static", "page.html.j2").read_text("utf-8")
+    template = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(
-        files("shieldwall.serve").joinpath("static", "page.html.j2").read_text("utf-8")
-    )
+    ).from_string(text)
     frame = FRAMES.get(service.data)
     channels, height, width = service.shape
+    runs = []
+    for run in service.runs:
+        votes = [{"name": name, "title": _vote_title(name)} for name in run.votes]
+        runs.append({"family": run.family, "sigma": run.sigma, "votes": votes})
     known = {
-        "classes": service.classes,
-        "channels": channels,
-        "height": height,
-        "width": width,
-        "tests": len(service.test),
-        "pen": frame.pen if frame else None,
-        "steps": STEPS,
-        "maxBytes": MAX_BYTES,
-        "copies": NUM_COPIES,
-        "runs": [
-            {
-                "family": run.family,
-                "sigma": run.sigma,
-                "votes": [{"name": name, "title": _vote_title(name)} for name in run.votes],
-            }
-            for run in service.runs
-        ],
-    }
+        "classes": service.classes, "channels": channels, "height": height, "width": width,
+        "tests": len(service.test), "pen": frame.pen if frame else None, "steps": STEPS,
+        "maxBytes": MAX_BYTES, "copies": live.NUM_COPIES, "runs": runs,
+    }  # fmt: skip
     return template.render(
         known=known, data=service.data, draws=frame is not None, tests=len(service.test),
         max_megabytes=MAX_BYTES // 2**20,
@@ -127,10 +103,10 @@ class _Routes:
             raise ImageRejected(404, f"the data set {self._service.data} is not on this machine")
         index = int(text) if text.isdecimal() and len(text) <= _MAX_INDEX_DIGITS else len(test)
         if index >= len(test):
-            name = shorten(text, _MAX_INDEX_DIGITS)
+            name = live.shorten(text, _MAX_INDEX_DIGITS)
             raise ImageRejected(404, f"there is no test image {name}: they go from 0 to {len(test) - 1}")
-        pixels = (test.images([index])[0] * 255).round().byte().permute(1, 2, 0).cpu().numpy()
         truth = self._service.classes[int(test.labels[index])]
+        pixels = live.to_pixels(test.images([index])[0])
         return _answer(PreparedImage(pixels, f"test image {index}, class {truth}"))
 
     async def upload(self, request: Request) -> Response:
@@ -139,9 +115,8 @@ class _Routes:
     async def drawing(self, request: Request) -> Response:
         frame = self._frame
         if frame is None:
-            raise ImageRejected(
-                404, f"drawings are for handwritten digits; these runs are on {self._service.data}"
-            )
+            reason = f"drawings are for handwritten digits; these runs are on {self._service.data}"
+            raise ImageRejected(404, reason)
         return await self._prepare(request, from_drawing, frame)
 
     async def _prepare(
@@ -198,21 +173,21 @@ class _Routes:
                 await anyio.sleep_until(next_at)
                 next_at = anyio.current_time() + MESSAGE_SECONDS
                 try:
-                    order = parse(text, self._service)
-                    if isinstance(order, Start):
+                    order = live.parse(text, self._service)
+                    if isinstance(order, live.Start):
                         job.scope.cancel()
                         job = _Job(order.job)
                         tasks.start_soon(self._sample, socket, order, job)
-                    elif order.job == job.number:
+                    elif order == job.number:
                         job.stopped.set()
                 except UserError as error:
                     await job.tell(socket, {"type": "error", "message": str(error)})
         except WebSocketDisconnect:  # while it was sent an answer
             pass
 
-    async def _sample(self, socket: WebSocket, start: Start, job: "_Job") -> None:
+    async def _sample(self, socket: WebSocket, start: live.Start, job: "_Job") -> None:
         """Turn by turn, each sent before the next one is waited for: a slow page slows only itself."""
-        turns = replies(start, job.stopped, self._service.device)
+        turns = live.replies(start, job.stopped, self._service.device)
         with suppress(WebSocketDisconnect), job.scope:
             try:
                 while message := await to_thread.run_sync(next, turns, None, limiter=self._turns):
@@ -245,16 +220,17 @@ class _Job:
 
 async def _body(request: Request) -> bytes:
     """The body, given up as soon as it is known to be too large or too slow."""
-    length = request.headers.get("content-length", "0")
+    reason = f"the file is larger than {MAX_BYTES // 2**20} MB; choose a smaller one"
+    too_large, length = ImageRejected(TOO_LARGE, reason), request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > MAX_BYTES:
-        raise file_too_large()
+        raise too_large
     content = bytearray()
     try:
         with anyio.fail_after(BODY_SECONDS):
             async for part in request.stream():
                 content += part
                 if len(content) > MAX_BYTES:
-                    raise file_too_large()
+                    raise too_large
     except TimeoutError as error:
         raise ImageRejected(408, f"the file took longer than {BODY_SECONDS:g} seconds to arrive") from error
     except ClientDisconnect as error:
@@ -267,7 +243,7 @@ def _client(connection: HTTPConnection) -> str:
 
 
 def _answer(image: PreparedImage) -> Response:
-    return JSONResponse({"pixels": encode_pixels(image.pixels), "note": image.note})
+    return JSONResponse({"pixels": live.encode_pixels(image.pixels), "note": image.note})
 
 
 def _file(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
@@ -277,15 +253,12 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]
     return send
 
 
-async def _reject(request: Request, error: Exception) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": f"{request.url.path} is not served here"}, error.status_code)
     status = getattr(error, "status", 400)
     headers = {"connection": "close"} if status in (408, TOO_LARGE, 429) else {}  # the rest is not read
     return JSONResponse({"error": str(error)}, status, headers)
-
-
-async def _fail(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return JSONResponse({"error": f"{request.url.path} is not served here"}, status)
 
 
 def _vote_title(vote: str) -> str:

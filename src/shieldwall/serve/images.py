@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from shieldwall.data.images import TOO_LARGE, ImageRejected, read_picture
+from shieldwall.data.images import ImageRejected, read_picture
 
 MAX_BYTES = 8 * 2**20
-BLANK_RANGE = 24
-"""An image whose greys differ by no more is blank."""
-DARKEST_PAPER = 127
-"""A border of brighter grey is paper: the ink is dark."""
+BLANK_RANGE = 24  # an image whose greys differ by no more is blank
+DARKEST_PAPER = 127  # a border of brighter grey is paper: the ink is dark
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 Ink = np.ndarray[Any, np.dtype[np.float64]]
@@ -29,10 +27,8 @@ Ink = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class PreparedImage:
-    pixels: Pixels
-    """(H, W, C) of the model's size."""
-    note: str
-    """What was done to the image."""
+    pixels: Pixels  # (H, W, C) of the model's size
+    note: str  # what was done to the image
 
 
 @dataclass(frozen=True)
@@ -40,24 +36,16 @@ class Frame:
     """What handwriting is made to look like."""
 
     side: int
-    box: tuple[int, int]
-    """Width and height that the ink is fitted into, in parts of a pixel."""
-    parts: int
-    """In how many parts a pixel's side is divided."""
-    by_mass: bool
-    """Whether the ink's centre of mass comes to the middle, or the middle of its box."""
-    pen: float
-    """How thick a pen is, as a part of the drawing's side."""
+    box: tuple[int, int]  # width and height that the ink is fitted into, in parts of a pixel
+    parts: int  # in how many parts a pixel's side is divided
+    by_mass: bool  # whether the ink's centre of mass comes to the middle, or the middle of its box
+    pen: float  # how thick a pen is, as a part of the drawing's side
 
 
 FRAMES = {
     "mnist": Frame(side=28, box=(20, 20), parts=1, by_mass=True, pen=0.08),
     "digits": Frame(side=8, box=(28, 32), parts=4, by_mass=False, pen=0.13),
 }
-
-
-def file_too_large() -> ImageRejected:
-    return ImageRejected(TOO_LARGE, f"the file is larger than {MAX_BYTES // 2**20} MB; choose a smaller one")
 
 
 def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None) -> PreparedImage:

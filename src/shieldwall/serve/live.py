@@ -44,7 +44,6 @@ from shieldwall import seeds
 from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.data.splits import to_float
 from shieldwall.errors import UserError
-from shieldwall.results.certificates import Certificates
 from shieldwall.serve.images import Pixels
 from shieldwall.serve.service import ServedRun, Service
 from shieldwall.smoothing.certificates import Counts, certificates_from_counts
@@ -57,10 +56,8 @@ from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.vocabulary import ABSTAIN, EAS
 
 MIN_N, MAX_N = 100, 100_000
-NUM_COPIES = 8
-"""Noisy copies of the image that are shown; they are not among the samples counted."""
-TURN_SECONDS = 0.025
-"""How long a visitor's turn may take; a batch begun is finished."""
+NUM_COPIES = 8  # noisy copies of the image that are shown; they are not among the samples counted
+TURN_SECONDS = 0.025  # how long a visitor's turn may take; a batch begun is finished
 _MAX_JOB = 2**53
 
 Message = dict[str, Any]
@@ -72,17 +69,7 @@ class Start:
     run: ServedRun
     vote: str
     n: int
-    image: Tensor
-    """(C, H, W) in [0, 1]"""
-
-    @property
-    def is_by_member(self) -> bool:
-        return self.vote == EAS
-
-
-@dataclass(frozen=True)
-class Stop:
-    job: int
+    image: Tensor  # (C, H, W) in [0, 1]
 
 
 @dataclass(frozen=True)
@@ -92,16 +79,14 @@ class LiveCertificate:
     draws: int
     counts: list[int]
     """How often each class won; for ensemble-after-smoothing, the most that a member returned it."""
-    chosen: int
-    """The class that the first n0 samples return most often, so far if they are not made."""
-    label: int | None
-    """The certified class; None while nothing is certified."""
+    chosen: int  # the class that the first n0 samples return most often, so far if they are not made
+    label: int | None  # the certified class; None while nothing is certified
     radius: float
     p_lower: float
 
 
-def parse(text: str, service: Service) -> Start | Stop:
-    """The message, if it is one that a page sends."""
+def parse(text: str, service: Service) -> Start | int:
+    """The message, if it is one that a page sends: a job, or the number of the one to stop."""
     try:
         message: object = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -111,13 +96,13 @@ def parse(text: str, service: Service) -> Start | Stop:
     kind = message.get("type")
     job = _int("job", message.get("job"), 0, _MAX_JOB)
     if kind == "stop":
-        return Stop(job)
+        return job
     if kind != "start":
-        raise UserError(f"a message is of type start or stop; given: {_short(kind)}")
+        raise UserError(f"a message is of type start or stop; given: {shorten(repr(kind))}")
     run = service.runs[_int("run", message.get("run"), 0, len(service.runs) - 1)]
     vote = message.get("vote")
     if not isinstance(vote, str) or vote not in run.votes:
-        raise UserError(f"vote must be one of {', '.join(run.votes)}; given: {_short(vote)}")
+        raise UserError(f"vote must be one of {', '.join(run.votes)}; given: {shorten(repr(vote))}")
     n = _int("n", message.get("n"), MIN_N, MAX_N)
     return Start(job, run, vote, n, _image(message.get("pixels"), service.shape))
 
@@ -132,7 +117,7 @@ def replies(start: Start, stopped: threading.Event, device: torch.device) -> Ite
     yield {
         "type": "started", "copies": noisy_copies(start, seed, device), "n": start.n, "n0": start.run.n0,
         "alpha": start.run.alpha, "limit": largest_radius(start), "norm": _ball(start).norm,
-        "is_by_member": start.is_by_member,
+        "is_by_member": start.vote == EAS,
     }  # fmt: skip
     for certificate in certificates(start, seed, device):
         is_over = stopped.is_set() or certificate.draws == start.n
@@ -143,8 +128,14 @@ def replies(start: Start, stopped: threading.Event, device: torch.device) -> Ite
 
 def certificates(start: Start, seed: int, device: torch.device) -> Iterator[LiveCertificate]:
     """What is known after each turn; the last has n samples."""
+    run = start.run
+    sampler = Sampler(
+        run.members, run.votes[start.vote], run.noise, run.n0,
+        FixedSampleSize(start.n, Sequential(start.n)), seed=seed, shape=start.image.shape, device=device,
+        batch_size=run.batch_size,
+    )  # fmt: skip
     look, deadline = FIRST_VIEW, time.monotonic() + TURN_SECONDS
-    for counts in stream_counts(start, seed, device):
+    for counts in sampler.stream(start.image):
         draws = int(counts.estimation[0].sum())
         if draws >= min(look, start.n) or time.monotonic() >= deadline:
             yield _certificate(start, counts)
@@ -153,9 +144,8 @@ def certificates(start: Start, seed: int, device: torch.device) -> Iterator[Live
 
 def largest_radius(start: Start) -> float:
     """The radius if every sample returns class A: n samples certify no more."""
-    return float(
-        _ball(start).radius(clopper_pearson_lower(start.n, start.n, _share(start) * start.run.alpha))
-    )
+    p_lower = clopper_pearson_lower(start.n, start.n, _share(start) * start.run.alpha)
+    return float(_ball(start).radius(p_lower))
 
 
 def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]:
@@ -164,57 +154,42 @@ def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]
     generator = seeds.generator(device, seed, "copies")
     noisy = run.noise.perturb(start.image.to(device), run.noise.sample(shape, generator))
     labels, _ = Labeler(run.members, run.votes[start.vote], device)(noisy)
-    pictures = map(png_address, noisy.cpu())
-    return [
-        {"image": picture, "labels": votes}
-        for picture, votes in zip(pictures, labels.T.tolist(), strict=True)
-    ]
+    pairs = zip(noisy.cpu(), labels.T.tolist(), strict=True)
+    return [{"image": png_address(image), "labels": votes} for image, votes in pairs]
 
 
 def png_address(image: Tensor) -> str:
     """(C, H, W), clipped to [0, 1], as an address that an <img> takes."""
-    rows = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
+    rows = to_pixels(image)
     buffer = io.BytesIO()
     Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows).save(buffer, "PNG")
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def stream_counts(start: Start, seed: int, device: torch.device) -> Iterator[Counts]:
-    """The growing counts of an image, up to n0 + n samples."""
-    run = start.run
-    sampler = Sampler(
-        run.members, run.votes[start.vote], run.noise, run.n0,
-        FixedSampleSize(start.n, Sequential(start.n)), seed=seed, shape=start.image.shape, device=device,
-        batch_size=run.batch_size,
-    )  # fmt: skip
-    return sampler.stream(start.image)
+def to_pixels(image: Tensor) -> Pixels:
+    """(C, H, W), clipped to [0, 1], as bytes (H, W, C)."""
+    rows: Pixels = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
+    return rows
 
 
 def _certificate(start: Start, counts: Counts) -> LiveCertificate:
-    draws = int(counts.estimation[0].sum())
-    most = counts.estimation.max(0).tolist()
-    chosen = int(counts.selection.argmax()) % counts.selection.shape[-1]
+    selection, estimation = counts.selection, counts.estimation
+    draws, most = int(estimation[0].sum()), estimation.max(0).tolist()
+    chosen = int(selection.argmax()) % selection.shape[-1]
     if not draws:
         return LiveCertificate(draws, most, chosen, label=None, radius=0.0, p_lower=0.0)
-    certificate = _from_counts(start, counts)
+    how: dict[str, Any] = {"bound": Sequential(start.n), "size": start.image.numel()}
+    noise, alpha = start.run.noise, start.run.alpha
+    if start.vote == EAS:
+        certificate = eas_from_counts(selection[None], estimation[None], noise, alpha, **how)
+    else:
+        certificate = certificates_from_counts(selection, estimation, noise, alpha, **how)
     label = int(certificate.labels[0])
     assert certificate.p_lower is not None
     return LiveCertificate(
-        draws=draws,
-        counts=most,
-        chosen=chosen,
-        label=None if label == ABSTAIN else label,
-        radius=float(certificate.radii[0]),
-        p_lower=float(certificate.p_lower[0]),
-    )
-
-
-def _from_counts(start: Start, counts: Counts) -> Certificates:
-    how: dict[str, Any] = {"bound": Sequential(start.n), "size": start.image.numel()}
-    noise, alpha = start.run.noise, start.run.alpha
-    if not start.is_by_member:
-        return certificates_from_counts(counts.selection, counts.estimation, noise, alpha, **how)
-    return eas_from_counts(counts.selection[None], counts.estimation[None], noise, alpha, **how)
+        draws, most, chosen, label=None if label == ABSTAIN else label,
+        radius=float(certificate.radii[0]), p_lower=float(certificate.p_lower[0]),
+    )  # fmt: skip
 
 
 def _share(start: Start) -> float:
@@ -249,14 +224,12 @@ def _image(pixels: object, shape: tuple[int, int, int]) -> Tensor:
 
 def _int(name: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise UserError(f"{name} must be a whole number from {least:,} to {most:,}; given: {_short(value)}")
+        raise UserError(
+            f"{name} must be a whole number from {least:,} to {most:,}; given: {shorten(repr(value))}"
+        )
     return value
 
 
-def _short(value: object) -> str:
-    return shorten(repr(value), 40)
-
-
-def shorten(text: str, length: int) -> str:
+def shorten(text: str, length: int = 40) -> str:
     """What a visitor sent, as a message of ours repeats it."""
     return text if len(text) <= length else text[:length] + "..."

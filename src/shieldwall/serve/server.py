@@ -17,8 +17,7 @@ from shieldwall.serve.service import Service
 
 PORT = 8080
 _PORTS_TRIED = 20
-HEADER_SECONDS = 20.0
-"""How long a connection may stay without a whole request."""
+HEADER_SECONDS = 20.0  # how long a connection may stay without a whole request
 MAX_CONNECTIONS = 512
 _MAX_HEADER_BYTES = 16_384
 _MESSAGE_MARGIN = 4_096
@@ -93,17 +92,10 @@ def server_for(service: Service, host: str) -> uvicorn.Server:
     """The server of a page that is reached by `host` and by this machine's name: run(sockets=[...]) it."""
     machine = socket.gethostname()
     config = uvicorn.Config(
-        application(service, [host, machine, f"{machine}.local"]),
-        http=Connection,
-        ws="websockets-sansio",
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        ws_per_message_deflate=False,
-        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+        application(service, [host, machine, f"{machine}.local"]), http=Connection, ws="websockets-sansio",
+        log_level="warning", access_log=False, proxy_headers=False, server_header=False,
+        ws_per_message_deflate=False, h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         ws_max_size=4 * (math.prod(service.shape) // 3 + 1) + _MESSAGE_MARGIN,
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=3,
-    )
+        timeout_keep_alive=5, timeout_graceful_shutdown=3,
+    )  # fmt: skip
     return uvicorn.Server(config)

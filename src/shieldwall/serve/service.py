@@ -23,11 +23,9 @@ from shieldwall.runs.trained import load_members, noise_of
 from shieldwall.smoothing.inference import Labeler, default_batch_size
 from shieldwall.vocabulary import VOTE_TITLES, WE, member_vote
 
-BATCH_SECONDS = 0.015
-"""About how long a batch may take: visitors wait for each other's."""
+BATCH_SECONDS = 0.015  # about how long a batch may take: visitors wait for each other's
 SMALLEST_BATCH = 16
-BATCH_BYTES = 8 * 2**20
-"""What a batch may hold: each visitor has one."""
+BATCH_BYTES = 8 * 2**20  # what a batch may hold: each visitor has one
 _SIGMA = re.compile(r"-[0-9.]+$")
 
 
@@ -35,8 +33,7 @@ _SIGMA = re.compile(r"-[0-9.]+$")
 class ServedRun:
     """A trained run, ready to classify."""
 
-    family: str
-    """What it shares with runs that differ by sigma alone."""
+    family: str  # what it shares with runs that differ by sigma alone
     sigma: float
     noise: Noise
     members: Sequence[nn.Module]
@@ -54,8 +51,7 @@ class Service:
     data: str
     classes: tuple[str, ...]
     shape: tuple[int, int, int]
-    test: Split
-    """Empty where the data set is not on this machine."""
+    test: Split  # empty where the data set is not on this machine
     device: torch.device
     runs: tuple[ServedRun, ...]
 
@@ -74,17 +70,15 @@ def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: st
             )
     torch_device = resolve_device(device)
     dataset = _dataset(runs[0].recipe.data, data_dir)
-    served_runs = tuple(
-        _served_run(run, family, dataset, torch_device)
-        for run, family in zip(runs, _families(runs), strict=True)
-    )
-    return Service(dataset.name, dataset.classes, dataset.shape, dataset.test, torch_device, served_runs)
+    named = zip(runs, _families(runs), strict=True)
+    served = tuple(_served_run(run, family, dataset, torch_device) for run, family in named)
+    return Service(dataset.name, dataset.classes, dataset.shape, dataset.test, torch_device, served)
 
 
 def _dataset(name: str, data_dir: Path | None) -> Dataset:
     """The data set, without its images where they are not here."""
     shape, classes = datasets.dataset_spec(name)
-    if any(entry.name == name and entry.place is not None for entry in datasets.status(data_dir)):
+    if datasets.place(name, data_dir) is not None:
         return datasets.load(name, data_dir)
     empty = TensorSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
     return Dataset(name, empty, empty, classes, shape)
@@ -105,25 +99,16 @@ def _families(runs: Sequence[RunFolder]) -> list[str]:
 
 
 def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
-    members = load_members(run, dataset, device)
-    votes = _votes(len(members), run.tuned_weights())
+    members, certification = load_members(run, dataset, device), run.recipe.certification
+    number, tuned = len(members), run.tuned_weights()
+    names = [*(VOTE_TITLES if number > 1 else ()), *(member_vote(k + 1) for k in range(number))]
+    names += [f"{WE}-{method}" for method in tuned]
+    votes = {name: vote_set([name], number, tuned).counted for name in names}
+    batch_size = _batch_size(members, list(chain.from_iterable(votes.values())), dataset.shape, device)
     return ServedRun(
-        family=family,
-        sigma=run.recipe.sigma,
-        noise=noise_of(run.recipe),
-        members=members,
-        votes=votes,
-        n0=run.recipe.certification.n0,
-        alpha=run.recipe.certification.alpha,
-        batch_size=_batch_size(members, list(chain.from_iterable(votes.values())), dataset.shape, device),
-    )
-
-
-def _votes(num_members: int, tuned: Mapping[str, Sequence[float]]) -> dict[str, Sequence[Vote]]:
-    ensembles = VOTE_TITLES if num_members > 1 else ()
-    members = (member_vote(k + 1) for k in range(num_members))
-    names = [*ensembles, *members, *(f"{WE}-{method}" for method in tuned)]
-    return {name: vote_set([name], num_members, tuned).counted for name in names}
+        family, run.recipe.sigma, noise_of(run.recipe), members, votes,
+        certification.n0, certification.alpha, batch_size,
+    )  # fmt: skip
 
 
 def _batch_size(

@@ -8,33 +8,21 @@
     C_MME = min_{y,y'} 2 f_1^{y0/y} f_2^{y0/y'} / (f_1^{y0/y} + f_2^{y0/y'})^2
     provided that    beta r^2 max(K, 1)^2 <= Delta f_i^{y0/y} for both members and every y
 
-Then the ensemble is R-robust. The paper does not print the second term of the maximum, but it is needed.
-Counterexample: two linear members have the margin m and opposite gradients of lengths g and g / 10. Both are
-m/g-robust. With cos(theta) = -1 the first term is 0 and the printed R is infinite, but the sum 2m of the
-margins falls by 0.9 g per unit and reaches 0 at 2.2 m/g.
-
-The proof replaces the members' gradients by the steepest ones that they may have. For cos(theta) < 0 this
-need not bound the norm of the sum. The norm is convex in the two lengths. So it is largest with both members
-steepest, or with one steepest and the other flat. The second case gives the larger member's share of the
-margin sum, s = (1 + sqrt(1 - 2C)) / 2 (C = 2 s (1 - s)); it decides if cos(theta) < -(1 - s) / (2 s). As
-s >= 1/2, K <= 2: the corollary at most doubles a radius.
+Then the ensemble is R-robust. The second term of the maximum, which the paper does not print, is the larger
+member's share of the margin sum, s (C = 2 s (1 - s)). The proof takes members as steep as they may be; but
+the norm of the sum is convex in the two lengths, so it is largest with both steepest, or with one steepest
+and the other flat. The latter decides if cos(theta) < -(1 - s) / (2 s). As s >= 1/2, K <= 2: the corollary
+at most doubles a radius.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shieldwall.errors import UserError
-from shieldwall.theory.conditions import (
-    checked,
-    checked_margins,
-    cosines,
-    normalized_weights,
-    weighted_conditions,
-)
-
-Floats = NDArray[np.float64]
+from shieldwall.errors import UserError, check
+from shieldwall.theory import conditions
+from shieldwall.theory.conditions import Floats, checked_margins, floats
 
 HALVINGS = 60
 
@@ -43,12 +31,9 @@ HALVINGS = 60
 class Comparison:
     """What the corollary says of an ensemble of two members at inputs (...), each field (...)."""
 
-    radius: Floats
-    """R; 0 where no Delta below 1 satisfies the proviso."""
-    gain: Floats
-    """K = R / r."""
-    evenness: Floats
-    """C, in (0, 1/2]; NaN where a margin or a weight is not positive."""
+    radius: Floats  #: R; 0 where no Delta below 1 satisfies the proviso
+    gain: Floats  #: K = R / r
+    evenness: Floats  #: C, in (0, 1/2]; NaN where a margin or a weight is not positive
     cosine: Floats
     """cos(theta), the largest one over the classes or pairs of classes; -1 where a gradient is 0."""
     delta: Floats
@@ -58,28 +43,24 @@ class Comparison:
 def compare_weighted(
     margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None = None, *, r: ArrayLike, beta: float
 ) -> Comparison:
-    """The corollary for WE of two members.
+    """The corollary for WE of two beta-smooth members, both robust within r, one number or (...).
 
-    Args:
-        margins: (2, ..., C), f_i^{y0/y}(x0) for the C classes other than y0.
-        gradients: (2, ..., C, d), theirs.
-        r: a radius within which both members are robust, one number or (...).
-        beta: the smoothness of both members.
+    Margins f_i^{y0/y}(x0) are (2, ..., C), gradients (2, ..., C, d), as in `theory.conditions`.
     """
-    m, g = checked(_pair_margins(margins), gradients)
+    m, g = conditions.checked(_pair_margins(margins), gradients)
     return _compare(m, evenness_weighted(m, weights), _cosine(g[0], g[1]), r, beta)
 
 
 def compare_max_margin(margins: ArrayLike, gradients: ArrayLike, *, r: ArrayLike, beta: float) -> Comparison:
     """The corollary for MME of two members; the arguments are those of `compare_weighted`."""
-    m, g = checked(_pair_margins(margins), gradients)
+    m, g = conditions.checked(_pair_margins(margins), gradients)
     by_class = [_cosine(g[0][..., y, None, :], g[1]) for y in range(m.shape[-1])]
     return _compare(m, evenness_max_margin(m), np.max(by_class, axis=0), r, beta)
 
 
 def evenness_weighted(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
     """C_WE from margins (2, ..., C), (...); 1/2 if both members have the same part of every margin sum."""
-    m, w = _pair_margins(margins), normalized_weights(weights, 2)
+    m, w = _pair_margins(margins), conditions.normalized_weights(weights, 2)
     return _evenness(w[0] * m[0], w[1] * m[1])
 
 
@@ -92,8 +73,8 @@ def evenness_max_margin(margins: ArrayLike) -> Floats:
 
 
 def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Floats:
-    """K = R / r; see the head of this module."""
-    c, cos, d = (np.asarray(a, dtype=np.float64) for a in (evenness, cosine, delta))
+    """K = R / r."""
+    c, cos, d = floats(evenness), floats(cosine), floats(delta)
     both_steepest = np.sqrt(np.maximum(1.0 - c * (1.0 - cos), 0.0))
     one_flat = (1.0 + np.sqrt(np.maximum(1.0 - 2.0 * c, 0.0))) / 2.0
     return np.asarray((1.0 - d) / (1.0 + d) / np.maximum(both_steepest, one_flat))
@@ -104,7 +85,7 @@ def cosine_needed(evenness: ArrayLike, delta: ArrayLike) -> Floats:
 
     This is also enough, if (1 - Delta) / (1 + Delta) > (1 + sqrt(1 - 2C)) / 2.
     """
-    c, d = np.asarray(evenness, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    c, d = floats(evenness), floats(delta)
     return np.asarray(1.0 - 4.0 * d / (c * (1.0 + d) ** 2))
 
 
@@ -114,7 +95,7 @@ def optimal_weights(margins: ArrayLike) -> Floats:
         w_1 / w_2 = 1 / sqrt(max_y q_y min_y q_y),    q_y = f_1^{y0/y} / f_2^{y0/y}
 
     The term of class y in C_WE falls as |log(w_1 / w_2) + log q_y| grows; this ratio puts the two extreme
-    classes equally far from 0. With one other class it is the paper's (f_2, f_1), and C_WE = 1/2.
+    classes equally far from 0.
     """
     m = _pair_margins(margins)
     if not (m > 0).all():
@@ -130,21 +111,19 @@ def radius_by_size(
 ) -> Floats:
     """WE's certified radius with the first 1, 2, ..., N members, (N, ...).
 
-    prop:larger-n-better-robustness: let WE of some members and WE of others be r-robust by the sufficient
-    condition, with weighted gradients that are neither 0 nor parallel for any class. Then WE of all of them,
-    with the same weights, is r'-robust for some r' > r. So each radius is above the smaller one of the radius
-    before it and the radius of the added member alone. The sequence may still fall.
+    prop:larger-n-better-robustness: each radius is above the smaller one of the radius before it and the
+    radius of the added member alone, if their weighted gradients are neither 0 nor parallel for any class.
     """
-    m, g = np.asarray(margins, dtype=np.float64), np.asarray(gradients, dtype=np.float64)
-    w = np.ones(len(m)) if weights is None else np.asarray(weights, dtype=np.float64)
-    sizes = range(1, len(m) + 1)
-    return np.stack([weighted_conditions(m[:n], g[:n], w[:n], beta=beta).certified_radius() for n in sizes])
+    m, g = floats(margins), floats(gradients)
+    w = np.ones(len(m)) if weights is None else floats(weights)
+    first = (conditions.weighted_conditions(m[:n], g[:n], w[:n], beta=beta) for n in range(1, len(m) + 1))
+    return np.stack([of_first.certified_radius() for of_first in first])
 
 
 def _compare(margins: Floats, evenness: Floats, cosine: Floats, r: ArrayLike, beta: float) -> Comparison:
-    radius = np.asarray(r, dtype=np.float64)
-    if not (radius > 0).all() or not beta >= 0:
-        raise UserError(f"r must be positive and beta not negative; given: {radius.min()}, {beta}")
+    radius = floats(r)
+    fits = (radius > 0).all() and beta >= 0
+    check(fits, "r must be positive and beta not negative", f"{radius.min(initial=np.inf)}, {beta}")
     least = margins.min((0, -1))
     curvature = beta * radius**2 / np.where(least > 0, least, np.nan)
     delta = _least_delta(curvature, evenness, cosine)
@@ -169,13 +148,10 @@ def _evenness(first: Floats, second: Floats) -> Floats:
 
 
 def _cosine(first: Floats, second: Floats) -> Floats:
-    return np.asarray(np.nan_to_num(cosines(first, second), nan=-1.0).max(-1))
+    return np.asarray(np.nan_to_num(conditions.cosines(first, second), nan=-1.0).max(-1))
 
 
 def _pair_margins(margins: ArrayLike) -> Floats:
     m = checked_margins(margins)
-    if len(m) != 2:
-        raise UserError(
-            f"margins of two members are (2, ..., C), classes other than y0 last; given: {m.shape}"
-        )
+    check(len(m) == 2, "margins of two members are (2, ..., C), classes other than y0 last", m.shape)
     return m

@@ -13,10 +13,9 @@ Solved for r, the vote is robust within the first of these radii, and not robust
 
     2m / (a + sqrt(a^2 + 4 beta m))    and    2m / (a + sqrt(a^2 - 4 beta m)), infinite if a^2 <= 4 beta m
 
-Shapes: margins (N, ..., C) and gradients (N, ..., C, d): N members first, then any axes of inputs, then the C
-classes other than y0, in the same order for all members. With the margins and gradients of soft-smoothed
-members E f_i(x0 + noise), the same functions give eq:Itilde, and with beta = `smoothness_bound(sigma)` the
-conditions of the soft-smoothed ensemble (cor:gradient-based-sufficient-necessary-cond-smoothed-*).
+Margins (N, ..., C) and gradients (N, ..., C, d) have N members first, then any axes of inputs, then the C
+classes other than y0. Those of soft-smoothed members E f_i(x0 + noise) give eq:Itilde, and with
+beta = `smoothness_bound(sigma)` cor:gradient-based-sufficient-necessary-cond-smoothed-*.
 """
 
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -36,15 +35,12 @@ Bools = NDArray[np.bool_]
 class Conditions:
     """m, a and beta of a vote. The rivals are classes; for MME, pairs of classes."""
 
-    margin: Floats
-    """m, (..., rivals)."""
-    slope: Floats
-    """a, (..., rivals)."""
+    margin: Floats  #: m, (..., rivals)
+    slope: Floats  #: a, (..., rivals)
     beta: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.beta) and self.beta >= 0):
-            raise UserError(f"the smoothness beta must be finite and not negative; given: {self.beta}")
+        check(0 <= self.beta < np.inf, "the smoothness beta must be finite and not negative", self.beta)
 
     def eri(self, r: ArrayLike) -> Floats:
         """I = a - m/r for every rival, (..., rivals); the largest one decides. r is one number or (...)."""
@@ -57,11 +53,7 @@ class Conditions:
         return np.asarray(holds.all(-1))
 
     def necessary(self, r: ArrayLike) -> Bools:
-        """Whether the vote may be r-robust: a <= m/s + beta s for every rival and every s <= r, (...).
-
-        The paper asks this of s = r alone. But a vote that is r-robust is also s-robust, and at a large r the
-        inequality can hold again after a smaller s refuted it.
-        """
+        """Whether the vote may be r-robust: a <= m/s + beta s for every rival and every s <= r, (...)."""
         return np.asarray(self.possible_radius() >= _radii(r)[..., 0])
 
     def certified_radius(self) -> Floats:
@@ -85,7 +77,7 @@ def weighted_conditions(
 
         m = sum_j w_j f_j^{y0/y}(x0) / ||w||_1,    a = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1
 
-    Equal weights by default. The theorem prints both without the division by ||w||_1, and beta r ||w||_1.
+    Equal weights by default.
     """
     m, g = checked(margins, gradients)
     shares = normalized_weights(weights, len(m))
@@ -103,9 +95,8 @@ def max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: flo
     neither member puts two classes above y0 (`at_most_one_above`). More members: `max_margin_radius`.
     """
     m, g = checked(margins, gradients)
-    if len(m) != 2:
-        raise UserError(f"these conditions are for MME of 2 members; given: {len(m)}")
-    return _pair_conditions(m, g, 0, 1, beta)
+    check(len(m) == 2, "these conditions are for MME of 2 members", len(m))
+    return _pair_conditions(m, g, beta)
 
 
 def single_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Conditions:
@@ -120,31 +111,25 @@ def single_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) 
 def max_margin_radius(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Floats:
     """A radius within which MME of any N >= 2 members returns y0: max_i min_{j != i} r_ij, (...).
 
-    r_ij is the certified radius of MME of members i and j (`max_margin_conditions`). The paper has two
-    members only. Proof: take the best i, and a point nearer than its radius. There the worst margins
-    A_k = min_y f_k^{y0/y} have A_i + A_j > 0 for all j != i. So the least A is above minus the largest A,
-    which makes MME return y0. (If A_i itself is the least, compare it with any other A_j.)
+    r_ij is the certified radius of MME of members i and j. Proof, for more members than the paper's two: take
+    the best i, and a point nearer than its radius. There the worst margins A_k = min_y f_k^{y0/y} have
+    A_i + A_j > 0 for all j != i. So the least A is above minus the largest A, and MME returns y0. (If A_i
+    itself is the least, compare it with any other A_j.)
     """
     m, g = checked(margins, gradients)
-    return best_pair_radius(lambda i, j: _pair_conditions(m, g, i, j, beta).certified_radius(), len(m))
+    return best_pair_radius(lambda pair: _pair_conditions(m[pair], g[pair], beta), len(m))
 
 
-def best_pair_radius(pair_radius: Callable[[int, int], Floats], members: int) -> Floats:
-    """max_i min_{j != i} r_ij from a function that gives r_ij for i < j."""
-    if members < 2:
-        raise UserError(f"MME takes at least 2 members; given: {members}")
-    radii = {pair: pair_radius(*pair) for pair in combinations(range(members), 2)}
+def best_pair_radius(of_pair: Callable[[list[int]], Conditions], members: int) -> Floats:
+    """max_i min_{j != i} r_ij from the conditions of two members [i, j]."""
+    check(members >= 2, "MME takes at least 2 members", members)
+    radii = {(i, j): of_pair([i, j]).certified_radius() for i, j in combinations(range(members), 2)}
     of_member = [np.min([r for pair, r in radii.items() if i in pair], axis=0) for i in range(members)]
     return np.asarray(np.max(of_member, axis=0))
 
 
 def eri_weighted(margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None, r: ArrayLike) -> Floats:
-    """eq:I, the ensemble robustness indicator of WE for every class, (..., C); smaller is more robust.
-
-        I_y = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1 - 1 / (r ||w||_1) sum_j w_j f_j^{y0/y}(x0)
-
-    Of soft-smoothed margins and gradients it is eq:Itilde.
-    """
+    """eq:I, the ensemble robustness indicator of WE for every class, (..., C); smaller is more robust."""
     return weighted_conditions(margins, gradients, weights, beta=0.0).eri(r)
 
 
@@ -162,8 +147,7 @@ def eri_single(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats
 def weighted_gap(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
     """prop:sufficient-necessary-condition-weighted-ensemble: min_y sum_j w_j f_j^{y0/y}(x) / ||w||_1, (...).
 
-    WE returns y0 at x if it is positive, and another class if it is negative; 0 is a tie. So WE is r-robust
-    if it is positive at all points nearer than r, and only if it is nowhere negative there.
+    WE returns y0 at x if it is positive, and another class if it is negative; 0 is a tie.
     """
     m = checked_margins(margins)
     return np.asarray(np.tensordot(normalized_weights(weights, len(m)), m, axes=1).min(-1))
@@ -191,10 +175,9 @@ def cosines(a: Floats, b: Floats) -> Floats:
         return np.asarray(np.einsum("...d,...d->...", a, b) / scale).clip(-1.0, 1.0)
 
 
-def _pair_conditions(margins: Floats, gradients: Floats, i: int, j: int, beta: float) -> Conditions:
-    margin = (margins[i][..., :, None] + margins[j][..., None, :]) / 2.0
-    classes = range(margins.shape[-1])
-    sums = (gradients[i][..., y, None, :] + gradients[j] for y in classes)
+def _pair_conditions(margins: Floats, gradients: Floats, beta: float) -> Conditions:
+    margin = (margins[0][..., :, None] + margins[1][..., None, :]) / 2.0
+    sums = (gradients[0][..., y, None, :] + gradients[1] for y in range(margins.shape[-1]))
     slope = np.stack([np.linalg.norm(of_class, axis=-1) / 2.0 for of_class in sums], axis=-2)
     pairs = (*margins.shape[1:-1], -1)
     return Conditions(margin.reshape(pairs), slope.reshape(pairs), beta)
@@ -207,27 +190,28 @@ def _ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def _radii(r: ArrayLike) -> Floats:
-    radii = np.asarray(r, dtype=np.float64)
-    if not (radii > 0).all():
-        raise UserError(f"a radius must be positive; given: {radii.min()}")
+    radii = floats(r)
+    check((radii > 0).all(), "a radius must be positive", radii.min(initial=np.inf))
     return radii[..., None]
 
 
+def floats(value: ArrayLike) -> Floats:
+    return np.asarray(value, dtype=np.float64)
+
+
 def checked_margins(margins: ArrayLike) -> Floats:
-    m = np.asarray(margins, dtype=np.float64)
-    if m.ndim < 2 or not m.size:
-        raise UserError(
-            f"margins are (N, ..., C): members first, classes other than y0 last; given: {m.shape}"
-        )
+    m = floats(margins)
+    has_classes = m.ndim >= 2 and m.size > 0
+    check(has_classes, "margins are (N, ..., C): members first, classes other than y0 last", m.shape)
     if not np.isfinite(m).all():
         raise UserError("margins must be finite")
     return m
 
 
 def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
-    m, g = checked_margins(margins), np.asarray(gradients, dtype=np.float64)
-    if g.shape[:-1] != m.shape:
-        raise UserError(f"gradients of these margins have the shape {(*m.shape, 'd')}; given: {g.shape}")
+    m, g = checked_margins(margins), floats(gradients)
+    shape = (*m.shape, "d")
+    check(g.shape[:-1] == m.shape, f"gradients of these margins have the shape {shape}", g.shape)
     if not np.isfinite(g).all():
         raise UserError("gradients must be finite")
     return m, g
@@ -235,11 +219,11 @@ def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
 
 def checked_weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
     """Weights (N,), 1 each for None."""
-    w = np.ones(members or 1) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.ndim != 1 or members not in (None, len(w)):
-        raise UserError(f"{members} members need {members} weights; given: {w.tolist()}")
-    if not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
-        raise UserError(f"weights must be finite, not negative and not all zero; given: {w.tolist()}")
+    w = np.ones(members or 1) if weights is None else floats(weights)
+    fits = w.ndim == 1 and members in (None, len(w))
+    check(fits, f"{members} members need {members} weights", w.tolist())
+    are_weights = np.isfinite(w).all() and (w >= 0).all() and w.any()
+    check(are_weights, "weights must be finite, not negative and not all zero", w.tolist())
     return w
 
 

@@ -19,27 +19,17 @@ from torch import Tensor, nn
 
 from shieldwall.ensembles.ensemble import confidences
 from shieldwall.ensembles.votes import default_vote_names, default_votes
-from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.theory.conditions import Conditions, cosines, max_margin_conditions, weighted_conditions
-from shieldwall.theory.first_order import (
-    FirstOrder,
-    Floats,
-    Labels,
-    cosine,
-    first_order,
-    jackknife,
-    max_margin_estimate,
-    max_margin_radius_estimate,
-    smoothed_first_order,
-    weighted_estimate,
-)
+from shieldwall.theory import conditions, first_order
+from shieldwall.theory.conditions import Conditions, Floats
+from shieldwall.theory.first_order import FirstOrder, jackknife, max_margin_radius_estimate
 from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.strategies import PREMISES_FAIL, PairWins, pair_wins
 from shieldwall.theory.transferability import Proxies, Roc, Transfer, proxies, roc
 from shieldwall.vocabulary import MME, WE
 
+ToConditions = Callable[..., Conditions]  #: the conditions of a vote from margins, gradients and beta
 EQUAL = "equal"
 CONFIDENCES_PER_GRADIENT = 5
 """Samples of confidences for each sample of gradients, because a gradient costs more."""
@@ -51,17 +41,13 @@ class VoteIndicator:
 
     rival: int = -1
     margin: float = math.nan
-    slope: float = math.nan
-    """The norm of the margin's gradient."""
+    slope: float = math.nan  #: the norm of the margin's gradient
     eri: float = math.nan
-    eri_error: float = 0.0
-    """The standard error of `eri`."""
+    eri_error: float = 0.0  #: the standard error of `eri`
     certified_radius: float = math.nan
     """The largest radius with the sufficient condition, for beta = 2 / sigma^2."""
-    certified_radius_sharp: float = math.nan
-    """The same for the least valid beta."""
-    certified_radius_error: float = 0.0
-    """The standard error of `certified_radius_sharp`."""
+    certified_radius_sharp: float = math.nan  #: the same for the least valid beta
+    certified_radius_error: float = 0.0  #: the standard error of `certified_radius_sharp`
     possible_radius: float = math.nan
     """The largest radius with the necessary condition, for the least valid beta; infinite if all have it."""
 
@@ -74,18 +60,13 @@ class AtInput:
     truth: int
     plain: Mapping[str, VoteIndicator]
     soft: Mapping[str, VoteIndicator]
-    cosines: Mapping[str, float]
-    """The cosines of two members' gradients against WE's rival, by pair."""
+    cosines: Mapping[str, float]  #: the cosines of two members' gradients against WE's rival, by pair
     soft_cosines: Mapping[str, float]
-    pairs: Mapping[str, PairWins]
-    """The corollary on smoothing before or after an ensemble, by pair."""
+    pairs: Mapping[str, PairWins]  #: the corollary on smoothing before or after an ensemble, by pair
     proxies: Proxies
-    answers: Mapping[str, int]
-    """Each vote's label without noise."""
-    predicted: Mapping[str, int]
-    """Each smoothed vote's certified label, or ABSTAIN."""
-    radii: Mapping[str, float]
-    """Each smoothed vote's certified radius."""
+    answers: Mapping[str, int]  #: each vote's label without noise
+    predicted: Mapping[str, int]  #: each smoothed vote's certified label, or ABSTAIN
+    radii: Mapping[str, float]  #: each smoothed vote's certified radius
 
     def radius_around_truth(self, vote: str) -> float:
         return self.radii[vote] if self.predicted[vote] == self.truth else 0.0
@@ -107,18 +88,11 @@ class Diagnosis:
     """A run at M inputs."""
 
     inputs: Sequence[AtInput]
-    r: float
-    """The radius of ERI."""
+    r: float  #: the radius of ERI
     sigma: float
-    attack: float
-    """The L2 length of the attacks."""
-    transfer: Transfer
-    """From the members (rows) to the members, WE and MME (columns)."""
+    attack: float  #: the L2 length of the attacks
+    transfer: Transfer  #: from the members (rows) to the members, WE and MME (columns)
     settings: Mapping[str, object] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.inputs:
-            raise UserError("a diagnosis needs at least one input; none was given")
 
     @property
     def votes(self) -> list[str]:
@@ -148,18 +122,9 @@ class Diagnosis:
 
 
 def diagnose_input(
-    members: Sequence[nn.Module],
-    x: Tensor,
-    truth: int,
-    noise: Gaussian,
-    *,
-    r: float,
-    draws: int,
-    seed: int,
-    index: int,
-    predicted: Mapping[str, int],
-    radii: Mapping[str, float],
-) -> AtInput:
+    members: Sequence[nn.Module], x: Tensor, truth: int, noise: Gaussian, *, r: float, draws: int, seed: int,
+    index: int, predicted: Mapping[str, int], radii: Mapping[str, float],
+) -> AtInput:  # fmt: skip
     """Diagnose one input x (C, H, W) on the members' device, given its certificates by vote.
 
     Args:
@@ -168,100 +133,93 @@ def diagnose_input(
         seed, index: determine the noise.
     """
     y = torch.tensor([truth], device=x.device)
-    plain = first_order(members, x[None], y)
-    soft = smoothed_first_order(members, x[None], y, noise, draws=draws, seed=seed, indices=[index])
+    plain = first_order.first_order(members, x[None], y)
+    soft = first_order.smoothed_first_order(
+        members, x[None], y, noise, draws=draws, seed=seed, indices=[index]
+    )
     noisy = noisy_confidences(
         members, x[None], noise, copies=CONFIDENCES_PER_GRADIENT * draws, seed=seed, stream="proxies",
         indices=[index], dtype=torch.float64, device=x.device,
     )[:, 0]  # fmt: skip
-    indicators, soft_votes = plain_indicators(plain, r), soft_indicators(soft, r, noise.sigma)
-    gradients = plain.gradients[:, 0, _column(plain, indicators[WE].rival)]
-    soft_gradients = soft.gradients[:, :, 0, _column(soft, soft_votes[WE].rival)]
+    votes, soft_votes = plain_indicators(plain, r), soft_indicators(soft, r, noise.sigma)
+    g, soft_g = _against(plain, votes[WE].rival), _against(soft, soft_votes[WE].rival)
     pairs = {f"{i + 1}-{j + 1}": (i, j) for i, j in combinations(range(len(members)), 2)}
     with torch.no_grad():
         without_noise = confidences(members, x[None])
     return AtInput(
-        idx=index,
-        truth=truth,
-        plain=indicators,
-        soft=soft_votes,
-        cosines={pair: float(cosines(gradients[i], gradients[j])) for pair, (i, j) in pairs.items()},
+        index, truth, votes, soft_votes,
+        cosines={pair: float(conditions.cosines(g[i], g[j])) for pair, (i, j) in pairs.items()},
         soft_cosines={
-            pair: float(cosine(soft_gradients[:, i], soft_gradients[:, j])) for pair, (i, j) in pairs.items()
+            pair: float(first_order.cosine(soft_g[:, i], soft_g[:, j])) for pair, (i, j) in pairs.items()
         },
         pairs={pair: pair_wins(noisy[[i, j]], truth) for pair, (i, j) in pairs.items()},
         proxies=proxies(noisy.numpy(), truth),
         answers={vote.name: int(vote(without_noise)) for vote in default_votes(len(members))},
-        predicted=predicted,
-        radii=radii,
-    )
+        predicted=predicted, radii=radii,
+    )  # fmt: skip
 
 
 def plain_indicators(plain: FirstOrder, r: float) -> dict[str, VoteIndicator]:
     """Every member, WE and MME at the one input of `first_order`; MME has an ERI of two members only."""
-    members, of_run = len(plain.margins), (plain.margins, plain.gradients)
-    conditions = [weighted_conditions(*of_run, weights, beta=0.0) for weights in _weights(members)]
-    indicators = [_strongest_rival(of_vote, plain.rivals, r) for of_vote in conditions]
-    mme = VoteIndicator()
-    if members == 2:
-        mme = _strongest_rival(max_margin_conditions(*of_run, beta=0.0), plain.rivals, r)
-    return dict(zip(default_vote_names(members), [*indicators, mme], strict=True))
+    margins, gradients = plain.margins, plain.gradients
+    votes = _by_vote(len(margins), conditions.weighted_conditions, conditions.max_margin_conditions)
+    return {
+        name: _at_strongest(vote(margins, gradients, beta=0.0), plain, r) if vote else VoteIndicator()
+        for name, vote in votes.items()
+    }
 
 
 def soft_indicators(soft: FirstOrder, r: float, sigma: float) -> dict[str, VoteIndicator]:
     """The same at the one input of `smoothed_first_order`, with radii and standard errors."""
-    betas = smoothness_bound(sigma), sharp_smoothness_bound(sigma)
     members = soft.margins.shape[1]
-    estimators = [partial(weighted_estimate, weights=weights) for weights in _weights(members)]
-    indicators = [_estimated(estimator, soft, r, betas) for estimator in estimators]
-    if members == 2:
-        mme = _estimated(max_margin_estimate, soft, r, betas)
-    else:
-        printed = max_margin_radius_estimate(soft.margins, soft.gradients, beta=betas[0])
-        sharp = jackknife(partial(max_margin_radius_estimate, beta=betas[1]), soft.margins, soft.gradients)
-        mme = VoteIndicator(
-            certified_radius=float(printed[0]),
-            certified_radius_sharp=float(sharp.value[0]),
-            certified_radius_error=float(sharp.error[0]),
-        )
-    return dict(zip(default_vote_names(members), [*indicators, mme], strict=True))
+    votes = _by_vote(members, first_order.weighted_estimate, first_order.max_margin_estimate)
+    return {name: _estimated(vote, soft, r, sigma) for name, vote in votes.items()}
 
 
-def _estimated(
-    conditions: Callable[..., Conditions], soft: FirstOrder, r: float, betas: tuple[float, float]
-) -> VoteIndicator:
-    printed, sharp = (conditions(soft.margins, soft.gradients, beta=beta) for beta in betas)
+def _by_vote(
+    members: int, weighted: ToConditions, max_margin: ToConditions
+) -> dict[str, ToConditions | None]:
+    """By vote: each member alone, all of them equally, and MME, None for more members than two."""
+    weights = (*np.eye(members), np.ones(members))
+    votes = [*(partial(weighted, weights=w) for w in weights), max_margin if members == 2 else None]
+    return dict(zip(default_vote_names(members), votes, strict=True))
+
+
+def _estimated(vote: ToConditions | None, soft: FirstOrder, r: float, sigma: float) -> VoteIndicator:
+    of_run = soft.margins, soft.gradients
+    beta, least_beta = smoothness_bound(sigma), sharp_smoothness_bound(sigma)
+    if vote is None:
+        printed = max_margin_radius_estimate(*of_run, beta=beta)
+        radius = jackknife(partial(max_margin_radius_estimate, beta=least_beta), *of_run)
+        return VoteIndicator(
+            certified_radius=float(printed[0]), certified_radius_sharp=float(radius.value[0]),
+            certified_radius_error=float(radius.error[0]),
+        )  # fmt: skip
+    sharp = vote(*of_run, beta=least_beta)
     strongest = int(sharp.eri(r)[0].argmax())
 
-    def eri_and_radius(margins: Floats, gradients: Floats) -> Floats:
-        left_out = conditions(margins, gradients, beta=betas[1])
-        return np.array([left_out.eri(r)[0, strongest], left_out.certified_radius()[0]])
+    def eri_and_radius(*left: Floats) -> Floats:
+        of_left = vote(*left, beta=least_beta)
+        return np.array([of_left.eri(r)[0, strongest], of_left.certified_radius()[0]])
 
-    eri_error, radius_error = jackknife(eri_and_radius, soft.margins, soft.gradients).error
+    eri_error, radius_error = jackknife(eri_and_radius, *of_run).error
     return replace(
-        _strongest_rival(sharp, soft.rivals, r),
-        eri_error=float(eri_error),
-        certified_radius=float(printed.certified_radius()[0]),
+        _at_strongest(sharp, soft, r), eri_error=float(eri_error),
+        certified_radius=float(vote(*of_run, beta=beta).certified_radius()[0]),
         certified_radius_sharp=float(sharp.certified_radius()[0]),
-        certified_radius_error=float(radius_error),
-        possible_radius=float(sharp.possible_radius()[0]),
-    )
+        certified_radius_error=float(radius_error), possible_radius=float(sharp.possible_radius()[0]),
+    )  # fmt: skip
 
 
-def _strongest_rival(conditions: Conditions, rivals: Labels, r: float) -> VoteIndicator:
-    eri = conditions.eri(r)[0]
+def _at_strongest(of_vote: Conditions, order: FirstOrder, r: float) -> VoteIndicator:
+    eri, rivals = of_vote.eri(r)[0], order.rivals[0]
     strongest = int(eri.argmax())
     # For MME the rivals are pairs of classes, the first member's varying slowest: that one is reported.
-    rival = rivals[0, strongest * rivals.shape[1] // len(eri)]
-    numbers = (conditions.margin[0, strongest], conditions.slope[0, strongest], eri[strongest])
+    rival = rivals[strongest * len(rivals) // len(eri)]
+    numbers = (of_vote.margin[0, strongest], of_vote.slope[0, strongest], eri[strongest])
     return VoteIndicator(int(rival), *map(float, numbers))
 
 
-def _weights(members: int) -> list[Floats]:
-    """Each member alone, then all of them equally."""
-    return [*np.eye(members), np.ones(members)]
-
-
-def _column(order: FirstOrder, rival: int) -> int:
-    """The place of a rival class among those of the one input."""
-    return int(np.flatnonzero(order.rivals[0] == rival)[0])
+def _against(order: FirstOrder, rival: int) -> Floats:
+    """The gradients at the one input against a rival."""
+    return order.gradients[..., 0, int(np.flatnonzero(order.rivals[0] == rival)[0]), :]

@@ -6,8 +6,7 @@
 
 `first_order` has the margins and gradients that `theory.conditions` takes. Those of soft-smoothed members,
 x -> E f_j(x + eps), are estimated from noise samples in G groups. The mean of noisy gradients is longer than
-their expectation, much longer in many dimensions. So inner products are averaged over pairs of different
-groups, which has no bias:
+their expectation, so inner products are averaged over pairs of different groups, which has no bias:
 
     <E g, E h> ~ 1/(G (G - 1)) sum_{a != b} <g_a, h_b>              g_a, h_a: means over group a
 
@@ -26,13 +25,10 @@ from torch import Tensor, nn
 
 from shieldwall import seeds
 from shieldwall.ensembles.ensemble import confidences
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 from shieldwall.models.members import eval_mode
 from shieldwall.noise.distributions import Noise
-from shieldwall.theory.conditions import Conditions, best_pair_radius, normalized_weights
-
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from shieldwall.theory.conditions import Conditions, Floats, best_pair_radius, normalized_weights
 
 
 @dataclass(frozen=True)
@@ -42,12 +38,9 @@ class FirstOrder:
     For soft-smoothed members both have one more axis in front, G: means over groups of noise samples.
     """
 
-    rivals: Labels
-    """(B, C): the classes other than the true one, in ascending order."""
-    margins: Floats
-    """(N, B, C) or (G, N, B, C)"""
-    gradients: Floats
-    """(N, B, C, D) or (G, N, B, C, D)"""
+    rivals: NDArray[np.int64]  #: (B, C): the classes other than the true one, in ascending order
+    margins: Floats  #: (N, B, C) or (G, N, B, C)
+    gradients: Floats  #: (N, B, C, D) or (G, N, B, C, D)
 
 
 @dataclass(frozen=True)
@@ -67,24 +60,16 @@ def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrde
 
 
 def smoothed_first_order(
-    members: Sequence[nn.Module],
-    x: Tensor,
-    y: Tensor,
-    noise: Noise,
-    *,
-    draws: int = 200,
-    groups: int = 20,
-    seed: int = 0,
-    indices: Sequence[int] | None = None,
-    batch_size: int = 256,
-) -> FirstOrder:
+    members: Sequence[nn.Module], x: Tensor, y: Tensor, noise: Noise, *, draws: int = 200, groups: int = 20,
+    seed: int = 0, indices: Sequence[int] | None = None, batch_size: int = 256,
+) -> FirstOrder:  # fmt: skip
     """The same for the soft-smoothed members, estimated from noise samples in equal groups.
 
     The seed and an input's index determine its noise, which all members share. `draws` is rounded down to
     a multiple of `groups`. `batch_size` samples are evaluated at a time, at least one of each group.
     """
-    if groups < 3 or draws < groups:
-        raise UserError(f"draws must make at least 3 groups; given: {draws} draws in {groups} groups")
+    given = f"{draws} draws in {groups} groups"
+    check(groups >= 3 and draws >= groups, "draws must make at least 3 groups", given)
     parts = []
     for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True):
         generator = seeds.generator(x.device, seed, "theory", index)
@@ -97,10 +82,7 @@ def smoothed_first_order(
 def weighted_estimate(
     margins: Floats, gradients: Floats, weights: ArrayLike | None = None, *, beta: float
 ) -> Conditions:
-    """`conditions.weighted_conditions` from group means (G, N, B, C) and (G, N, B, C, D).
-
-    For a single member, give it all the weight.
-    """
+    """`conditions.weighted_conditions` from group means (G, N, B, C) and (G, N, B, C, D)."""
     shares = normalized_weights(weights, margins.shape[1])
     slope = length(np.einsum("j,gjbcd->gbcd", shares, gradients))
     return Conditions(np.einsum("j,gjbc->bc", shares, margins) / len(margins), slope, beta)
@@ -108,8 +90,7 @@ def weighted_estimate(
 
 def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Conditions:
     """`conditions.max_margin_conditions` of two members from (G, 2, B, C) and (G, 2, B, C, D)."""
-    if margins.shape[1] != 2:
-        raise UserError(f"these conditions are for MME of 2 members; given: {margins.shape[1]}")
+    check(margins.shape[1] == 2, "these conditions are for MME of 2 members", margins.shape[1])
     mean, (first, second) = margins.mean(0), gradients.swapaxes(0, 1)
     margin = (mean[0][..., :, None] + mean[1][..., None, :]) / 2
     of_sums, within = first.sum(0) @ second.sum(0).swapaxes(-1, -2), (first @ second.swapaxes(-1, -2)).sum(0)
@@ -121,11 +102,9 @@ def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> C
 
 def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Floats:
     """`conditions.max_margin_radius` of N >= 2 members from group means, (B,)."""
-
-    def of_pair(i: int, j: int) -> Floats:
-        return max_margin_estimate(margins[:, [i, j]], gradients[:, [i, j]], beta=beta).certified_radius()
-
-    return best_pair_radius(of_pair, margins.shape[1])
+    return best_pair_radius(
+        lambda pair: max_margin_estimate(margins[:, pair], gradients[:, pair], beta=beta), margins.shape[1]
+    )
 
 
 def smoothed_eri(smoothed: FirstOrder, r: float, weights: ArrayLike | None = None) -> Estimate:
@@ -165,19 +144,14 @@ def jackknife(statistic: Callable[..., Floats], *grouped: Floats) -> Estimate:
 
 
 def _group_means(members: Sequence[nn.Module], x: Tensor, chunks: Sequence[Tensor]) -> tuple[Floats, Floats]:
-    """Confidences (G, N, K) and gradients (G, N, K, D) at one input x: means over each group of samples.
-
-    The samples (m, G, ...) come in chunks along their first axis.
-    """
-    copies, per_group = x.expand(chunks[0].shape[1:]), sum(map(len, chunks))
-    values, rows = [], []
+    """Means over groups at one input x, (G, N, K) and (G, N, K, D), of samples (m, G, ...) in chunks of m."""
+    copies, per_group, parts = x.expand(chunks[0].shape[1:]), sum(map(len, chunks)), []
     with eval_mode(members):
         for member in members:
             sums = zip(*(_jacobian(member, copies, chunk) for chunk in chunks), strict=True)
-            of_values, of_rows = (np.sum(of_chunks, axis=0) / per_group for of_chunks in sums)
-            values.append(of_values)
-            rows.append(of_rows)
-    return np.stack(values, axis=1), np.stack(rows, axis=1)
+            parts.append([np.sum(of_chunks, axis=0) / per_group for of_chunks in sums])
+    values, rows = (np.stack(of_members, axis=1) for of_members in zip(*parts, strict=True))
+    return values, rows
 
 
 def _jacobian(member: nn.Module, x: Tensor, offsets: Tensor) -> tuple[Floats, Floats]:

@@ -3,20 +3,18 @@
     g(x) = E f(x + sigma z),    z ~ N(0, I),    f with values in [low, high]
     Hessian of g = E f(x + sigma z) (z z^T - I) / sigma^2
 
-g is beta-smooth if the largest absolute eigenvalue of its Hessian is at most beta everywhere.
+g is beta-smooth if the largest absolute eigenvalue of its Hessian is at most beta everywhere. The least
+beta is `sharp_smoothness_bound`: for a unit vector u and t = u . z, a standard normal number,
 
-Why `sharp_smoothness_bound` is the least beta: for a unit vector u,
+    u^T Hessian u = E f (t^2 - 1) / sigma^2
 
-    u^T Hessian u = E f (t^2 - 1) / sigma^2,    t = u . z, a standard normal number.
-
-Over all f with values in [0, 1] this is largest for f = 1[|t| > 1] and least for f = 1[|t| < 1]. The values
-are 2 phi(1) / sigma^2 = 0.484 / sigma^2 and minus that. So the paper's bound is 4.13 times too large, and its
-lower bound is half of what is reached.
+is largest, over all f with values in [0, 1], for f = 1[|t| > 1] and least for f = 1[|t| < 1]. The values are
+2 phi(1) / sigma^2 = 0.484 / sigma^2 and minus that.
 """
 
 import math
 
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 
 
 def smoothness_bound(sigma: float, low: float = 0.0, high: float = 1.0) -> float:
@@ -38,8 +36,6 @@ def smoothness_lower_bound(sigma: float, low: float = 0.0, high: float = 1.0) ->
 
 
 def _scale(sigma: float, low: float, high: float) -> float:
-    if not (math.isfinite(sigma) and sigma > 0):
-        raise UserError(f"sigma must be positive; given: {sigma}")
-    if not low < high:
-        raise UserError(f"confidences lie between two numbers, the lower first; given: {low}, {high}")
+    check(0 < sigma < math.inf, "sigma must be positive", sigma)
+    check(low < high, "confidences lie between two numbers, the lower first", f"{low}, {high}")
     return (high - low) / sigma**2

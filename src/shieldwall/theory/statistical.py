@@ -8,20 +8,17 @@ that the members' scores are independent, and symmetric about one mean mu.
     t(lambda)    lambda / (1 + lambda): a score above it is enough to be right
     d_w          |w|_2^2 / |w|_1^2, w the weights of WE
 
-The bounds need mu > t(lambda); they are NaN where it fails. They are returned as the theorem has them, also
-below 0, where they say nothing. Functions of numbers also take arrays, which broadcast.
+The bounds need mu > t(lambda); they are NaN where it fails. Functions of numbers also take arrays.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shieldwall.errors import UserError
-from shieldwall.theory.conditions import checked_weights
-
-Floats = NDArray[np.float64]
+from shieldwall.errors import check
+from shieldwall.theory.conditions import Floats, checked_weights, floats
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,7 @@ class Moments:
 class Thresholds:
     """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
-    we_below: Floats
-    """Below it, WE's bound is the larger one for any weights."""
+    we_below: Floats  #: below it, WE's bound is the larger one for any weights
     mme_above: Floats
     """Above it, MME's bound is the larger one for any weights; below it WE's with equal weights is."""
 
@@ -45,28 +41,22 @@ class Thresholds:
 def single_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
     """max_{y != y0} f(x)_y / (1 - f(x)_{y0}), 0 for 0 / 0 (def:strong-runner-up-single-model).
 
-    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is computed
-    as the sum over the wrong classes, which is precise also where f_{y0} is nearly 1.
+    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is the sum
+    over the wrong classes, which is precise where f_{y0} is nearly 1.
     """
     wrong = _wrong_classes(confidences, truth)
     return _portion(wrong.max(-1), wrong.sum(-1))
 
 
 def weighted_portion(confidences: ArrayLike, truth: ArrayLike, weights: ArrayLike | None = None) -> Floats:
-    """max_{y != y0} sum_i w_i f_i(x)_y / sum_i w_i (1 - f_i(x)_{y0}) (def:strong-runner-up-weighted).
-
-    Confidences (N, D, K) -> (D,); equal weights by default.
-    """
+    """max_{y != y0} sum_i w_i f_i(x)_y / sum_i w_i (1 - f_i(x)_{y0}), def:strong-runner-up-weighted, (D,)."""
     wrong = _wrong_classes(confidences, truth)
     summed = np.tensordot(checked_weights(weights, len(wrong)), wrong, axes=1)
     return _portion(summed.max(-1), summed.sum(-1))
 
 
 def max_margin_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
-    """The largest of the members' portions (def:strong-runner-up-maximum-margin), (N, D, K) -> (D,).
-
-    It is never below `weighted_portion`, for any weights.
-    """
+    """The largest of the members' portions (def:strong-runner-up-maximum-margin), (N, D, K) -> (D,)."""
     return np.asarray(single_portion(confidences, truth).max(0))
 
 
@@ -77,8 +67,7 @@ def unconfident_share(portions: ArrayLike, lam: float) -> float:
 
 def confident_lambda(portions: ArrayLike, p: float) -> float:
     """lambda for a given p: the least one that at most the share p of the samples exceeds."""
-    if not 0.0 <= p < 1.0:
-        raise UserError(f"p, the share of samples beyond lambda, lies in [0, 1); given: {p}")
+    check(0.0 <= p < 1.0, "p, the share of samples beyond lambda, lies in [0, 1)", p)
     ordered = np.sort(_samples(portions))
     # Rounded, because 0.29 * 100 must be 29.
     beyond = math.floor(round(p * len(ordered), 9))
@@ -88,8 +77,7 @@ def confident_lambda(portions: ArrayLike, p: float) -> float:
 def threshold_score(lam: ArrayLike) -> Floats:
     """t(lambda) = (1 + lambda^-1)^-1 = lambda / (1 + lambda), the score at which a margin is 0."""
     lam = floats(lam)
-    if not (lam >= 0).all():
-        raise UserError(f"lambda is a portion, not negative; given: {lam.min():g}")
+    check((lam >= 0).all(), "lambda is a portion, not negative", lam.min(initial=np.inf))
     return lam / (1.0 + lam)
 
 
@@ -102,7 +90,7 @@ def weight_concentration(weights: ArrayLike) -> float:
 def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) -> Floats:
     """X1-hat (adx-def:X1) = (1 + lambda_1) sum_j w_j f_j - lambda_1 |w|_1, scores (N, D) -> (D,).
 
-    P(WE = y0) >= 1 - p - P(X1-hat <= 0), fact:connection-margin-robustness.
+    P(WE = y0) >= 1 - p - P(X1-hat <= 0), and the same for MME: fact:connection-margin-robustness.
     """
     scores = floats(scores)
     w = checked_weights(weights, len(scores))
@@ -110,10 +98,7 @@ def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) 
 
 
 def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
-    """X2-hat (adx-def:X2) = (1 + lambda_2) (max_i f_i + min_i f_i) - 2 lambda_2, scores (N, D) -> (D,).
-
-    P(MME = y0) >= 1 - p - P(X2-hat <= 0), fact:connection-margin-robustness.
-    """
+    """X2-hat (adx-def:X2) = (1 + lambda_2) (max_i f_i + min_i f_i) - 2 lambda_2, scores (N, D) -> (D,)."""
     scores = floats(scores)
     return np.asarray((1.0 + lam2) * (scores.max(0) + scores.min(0)) - 2.0 * lam2)
 
@@ -137,10 +122,7 @@ def mme_moments(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike) -> Moments:
 
 
 def symmetric_tail(mean: ArrayLike, variance: ArrayLike) -> Floats:
-    """P(X <= 0) <= Var X / (2 (E X)^2) for X symmetric about E X > 0 (fact:general-bound-fact).
-
-    This is half of Chebyshev's inequality, because both tails are equal. NaN for E X <= 0.
-    """
+    """P(X <= 0) <= Var X / (2 (E X)^2) for X symmetric about E X > 0 (fact:general-bound-fact), else NaN."""
     mean, variance = floats(mean), floats(variance)
     positive = mean > 0
     return np.where(positive, variance / (2 * np.where(positive, mean, 1.0) ** 2), np.nan)
@@ -161,8 +143,7 @@ def we_bound_mcdiarmid(
 ) -> Floats:
     """P(WE = y0) >= 1 - p - exp(-2 (mu - t(lambda_1))^2 / (d_w width^2)), by McDiarmid's inequality.
 
-    `width` is b - a for scores in [a, b]. The scores must be independent and have the mean mu; they need not
-    be symmetric or have the same distribution.
+    For independent scores in intervals of this width with the mean mu, also if they are not symmetric.
     """
     gap, scale = _gap(mu, lam1), floats(d_w) * floats(width) ** 2
     return 1 - floats(p) - np.where(gap > 0, np.exp(-2 * gap**2 / scale), np.nan)
@@ -179,33 +160,25 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
     (mu - t(lambda_2)) / (mu - t(lambda_1)) < C if and only if lambda_1 / lambda_2 is below it, for every
     C > 0. NaN unless mu > t(lambda_2).
     """
-    if not (floats(lam2) > 0).all():
-        raise UserError(f"lambda_2 must be positive to divide by it; given: {floats(lam2).min():g}")
+    lam2 = floats(lam2)
+    check((lam2 > 0).all(), "lambda_2 must be positive to divide by it", lam2.min(initial=np.inf))
     gap = _gap(mu, lam2)
     gap = np.where(gap > 0, gap, np.nan)
-    return (1 / (gap / floats(c) + 1 - floats(mu)) - 1) / floats(lam2)
+    return (1 / (gap / floats(c) + 1 - floats(mu)) - 1) / lam2
 
 
 def thresholds(
     mu: ArrayLike, lam2: ArrayLike, s: ArrayLike, s_f: ArrayLike, members: ArrayLike
 ) -> Thresholds:
-    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and at C = sqrt(N) s_f / s (eq:cor2-2).
-
-    cor:comparision-statistical-lower-bound compares `we_bound` with `mme_bound`; it uses 1/N <= d_w <= 1.
-    """
+    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1."""
     c = floats(s_f) / floats(s)
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
 
 
-def floats(value: ArrayLike) -> Floats:
-    return np.asarray(value, dtype=np.float64)
-
-
 def member_counts(members: ArrayLike) -> Floats:
-    """Numbers of members, as floats to compute with; less than one is refused."""
+    """Numbers of members, as floats; less than one is refused."""
     n = floats(members)
-    if not (n >= 1).all():
-        raise UserError(f"an ensemble has at least one member; given: {n.min():g}")
+    check((n >= 1).all(), "an ensemble has at least one member", n.min(initial=np.inf))
     return n
 
 
@@ -215,23 +188,23 @@ def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
 
 def _samples(portions: ArrayLike) -> Floats:
     samples = floats(portions)
-    if samples.ndim != 1 or not len(samples):
-        raise UserError(f"the portions of one model at D samples, (D,), are needed; given: {samples.shape}")
+    is_line = samples.ndim == 1 and len(samples)
+    check(is_line, "the portions of one model at D samples, (D,), are needed", samples.shape)
     return samples
 
 
 def _wrong_classes(confidences: ArrayLike, truth: ArrayLike) -> Floats:
     """The confidences with the true class's set to 0."""
     f = floats(confidences)
-    if f.ndim < 2 or f.shape[-1] < 2:
-        raise UserError(f"confidences (..., D, K) of two classes or more are needed; given: {f.shape}")
-    classes = np.asarray(truth, dtype=np.int64)
-    if classes.shape not in ((), f.shape[-2:-1]):
-        raise UserError(f"one true class or {f.shape[-2]} are needed; given: {classes.shape}")
-    if not ((classes >= 0) & (classes < f.shape[-1])).all():
-        raise UserError(f"a true class lies in 0 to {f.shape[-1] - 1}; given: {np.unique(classes).tolist()}")
+    has_classes = f.ndim >= 2 and f.shape[-1] >= 2
+    check(has_classes, "confidences (..., D, K) of two classes or more are needed", f.shape)
+    classes, (samples, number) = np.asarray(truth, dtype=np.int64), f.shape[-2:]
+    fits = classes.shape in ((), (samples,))
+    check(fits, f"one true class or {samples} are needed", classes.shape)
+    exist = ((classes >= 0) & (classes < number)).all()
+    check(exist, f"a true class lies in 0 to {number - 1}", np.unique(classes).tolist())
     wrong = f.copy()
-    wrong[..., np.arange(f.shape[-2]), classes] = 0.0
+    wrong[..., np.arange(samples), classes] = 0.0
     return wrong
 
 

@@ -9,17 +9,12 @@ If both smoothed members return the true class y0 with probability over 1/2,
     EBS: p >  1/2 + (2 + 4 (p_min - p_ab) / delta)^-1   implies   r_G > r_H,
     EAS: p <= 1/2                                       implies   r_H >= r_G,
 
-with the radii r_G = sigma Phi^-1(P(MME = y0)) of EBS (adx-prop:rob-radii-before) and
-r_H = sigma/2 (Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). Both cases also hold for the radii of
-other noise, because r_H is at most the radius for max(p_a, p_b) and at least the radius for (p_a + p_b) / 2.
-
-MME returns the label of one of its two members, so
-
-    P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab)
-
-The first threshold equals (max(p_a, p_b) - p_ab) / (p_a + p_b - 2 p_ab): given that exactly one member is
-right, the probability that it is the better one. So the first case is P(MME = y0) > max(p_a, p_b), and the
-second is P(MME = y0) <= (p_a + p_b) / 2.
+with the radii r_G = sigma Phi^-1(P(MME = y0)) of EBS (adx-prop:rob-radii-before) and r_H = sigma/2
+(Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). MME returns the label of one of its two members,
+so P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab), and the first threshold equals (max(p_a, p_b) - p_ab) / (p_a
++ p_b - 2 p_ab). So the first case is P(MME = y0) > max(p_a, p_b), and the second is P(MME = y0) <= (p_a +
+p_b) / 2. Both hold for the radii of other noise too, because r_H is at most the radius for max(p_a, p_b)
+and at least that for (p_a + p_b) / 2.
 """
 
 from dataclasses import dataclass
@@ -28,7 +23,7 @@ import torch
 from torch import Tensor
 
 from shieldwall.ensembles.votes import max_margin
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 
 EBS, EAS, OPEN, PREMISES_FAIL = "EBS", "EAS", "open", "premises fail"
 VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
@@ -36,25 +31,18 @@ VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
 
 @dataclass(frozen=True)
 class PairWins:
-    """How often two members, and their MME, returned the true class at the same n noise samples of one input.
-
-    What follows from these counts is an estimate, not a certificate.
-    """
+    """How often two members, and their MME, returned the true class at the same n samples of one input."""
 
     n: int
     first: int
     second: int
-    both: int
-    """Samples at which both members returned it."""
+    both: int  #: samples at which both members returned it
     mme: int
 
     def __post_init__(self) -> None:
-        either = self.first + self.second - self.both
-        if (
-            not 0 <= self.both <= min(self.first, self.second)
-            or not self.both <= self.mme <= either <= self.n
-        ):
-            raise UserError(f"these counts cannot come from the same {self.n} samples; given: {self}")
+        either, lesser = self.first + self.second - self.both, min(self.first, self.second)
+        fits = 0 <= self.both <= lesser and self.both <= self.mme <= either <= self.n
+        check(fits, f"these counts cannot come from the same {self.n} samples", self)
 
     @property
     def p_a(self) -> float:
@@ -95,14 +83,14 @@ class PairWins:
 
 def pair_wins(confidences: Tensor, truth: int) -> PairWins:
     """Counts from two members' confidences (2, n, K) at n noise samples around one input of class `truth`."""
-    if confidences.ndim != 3 or len(confidences) != 2 or not confidences.shape[1]:
-        raise UserError(f"confidences (2, n, K) of two members are needed; given: {tuple(confidences.shape)}")
-    if not 0 <= truth < confidences.shape[-1]:
-        raise UserError(f"the true class lies in 0 to {confidences.shape[-1] - 1}; given: {truth}")
+    shape = tuple(confidences.shape)
+    is_of_pair = len(shape) == 3 and shape[0] == 2 and shape[1] > 0
+    check(is_of_pair, "confidences (2, n, K) of two members are needed", shape)
+    check(0 <= truth < shape[-1], f"the true class lies in 0 to {shape[-1] - 1}", truth)
     first, second = confidences.argmax(-1) == truth
     mme = max_margin(confidences).argmax(-1) == truth
     counts = [int(torch.count_nonzero(wins)) for wins in (first, second, first & second, mme)]
-    return PairWins(confidences.shape[1], *counts)
+    return PairWins(shape[1], *counts)
 
 
 def _share(part: int, whole: int) -> float:

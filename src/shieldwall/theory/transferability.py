@@ -7,19 +7,16 @@
     Y = 1 if MME has the larger certified radius, 0 if WE has
 
 In eq:cor2-2, mu and s^2 are the mean and variance of f_i(x0 + eps)_{y0} over members and noise samples, and
-s_f^2 is the variance of its minimum over the members. With equal weights the corollary predicts that MME has
-the larger radius if X > 0, and WE if X < 0 (cor:comparision-statistical-lower-bound, its second remark).
-
-The ROC curve takes the inputs in descending order of X; it goes up for Y = 1 and right for Y = 0. The area
-below it is P(X of a 1 > X of a 0) + P(equal) / 2.
+s_f^2 is the variance of its minimum over the members. With equal weights the corollary predicts that MME
+has the larger radius if X > 0, and WE if X < 0. The ROC curve takes the inputs in descending order of X; it
+goes up for Y = 1 and right for Y = 0. The area below it is P(X of a 1 > X of a 0) + P(equal) / 2.
 
 Attacks on one member, tried on the others:
 
     x_i = a point within epsilon of x, in L2, that maximises  max_{y != y0} z_i(x)_y - z_i(x)_{y0}
     T_ij = P( F_j(x_i) != y0  |  F_i(x_i) != y0,  F_i(x) = F_j(x) = y0 )
 
-z_i are member i's logits, because the gradient of a confident member's softmax is nearly 0. The attack is
-projected gradient descent with steps of equal length; it returns the best point that it visited. As in
+z_i are member i's logits, because the gradient of a confident member's softmax is nearly 0. As in
 def:r-robustness, points may leave the range of pixels.
 """
 
@@ -31,14 +28,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 from shieldwall.models.attack import per_image, shortened, unit
 from shieldwall.models.members import eval_mode
-from shieldwall.theory.first_order import Floats
+from shieldwall.theory.conditions import Floats, floats
 from shieldwall.theory.statistical import max_margin_portion, threshold_score, thresholds, weighted_portion
 
-OVERSHOOT = 2.5
-"""The length of all steps together over epsilon: enough to change direction once."""
+OVERSHOOT = 2.5  #: the length of all steps together over epsilon: enough to change direction once
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,7 @@ class Proxies:
     mu: float
     s: float
     s_f: float
-    threshold: float
-    """The right-hand side of eq:cor2-2; NaN where the premises of the corollary fail."""
+    threshold: float  #: the right-hand side of eq:cor2-2; NaN where the premises of the corollary fail
 
     @property
     def ratio(self) -> float:
@@ -80,8 +75,7 @@ class Transfer:
 
     tried: NDArray[np.int64]
     """(S, T): inputs that both classify correctly, and where the attack fooled the attacked member."""
-    fooled: NDArray[np.int64]
-    """(S, T): those of them where it also fooled the target."""
+    fooled: NDArray[np.int64]  #: (S, T): those of them where it also fooled the target
 
     @property
     def rates(self) -> NDArray[np.float64]:
@@ -95,9 +89,9 @@ def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None
     The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. Give confidences in
     double precision: the ratios of very small ones matter here.
     """
-    f = np.asarray(confidences, dtype=np.float64)
-    if f.ndim != 3 or f.shape[1] < 2:
-        raise UserError(f"confidences (N, n, K) at n >= 2 samples are needed; given: {f.shape}")
+    f = floats(confidences)
+    has_samples = f.ndim == 3 and f.shape[1] >= 2
+    check(has_samples, "confidences (N, n, K) at n >= 2 samples are needed", f.shape)
     lambda_1 = float(weighted_portion(f, truth, weights).mean())
     lambda_2 = float(max_margin_portion(f, truth).mean())
     scores = f[..., truth]
@@ -109,33 +103,23 @@ def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None
 
 def roc(x: ArrayLike, y: ArrayLike) -> Roc:
     """The ROC curve of the score x for the labels y, with DeLong's error of its area."""
-    values, positive = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.bool_)
-    if values.ndim != 1 or values.shape != positive.shape or np.isnan(values).any():
-        raise UserError(
-            f"a ROC curve takes x (M,) of numbers and y (M,); given: {values.shape}, {positive.shape}"
-        )
+    values, positive = floats(x), np.asarray(y, dtype=np.bool_)
+    fits = values.ndim == 1 and values.shape == positive.shape and not np.isnan(values).any()
+    given = f"{values.shape}, {positive.shape}"
+    check(fits, "a ROC curve takes x (M,) of numbers and y (M,)", given)
     ones, zeros = np.sort(values[positive]), np.sort(values[~positive])
-    if not len(ones) or not len(zeros):
-        raise UserError(f"a ROC curve takes both labels; given: {len(ones)} ones, {len(zeros)} zeros")
+    given = f"{len(ones)} ones, {len(zeros)} zeros"
+    check(len(ones) and len(zeros), "a ROC curve takes both labels", given)
     cuts = np.concatenate([[np.inf], np.unique(values)[::-1]])
     above_zeros, above_ones = _share_below(zeros, ones), 1.0 - _share_below(ones, zeros)
-    return Roc(
-        false_positive=_share_from(zeros, cuts),
-        true_positive=_share_from(ones, cuts),
-        area=float(above_zeros.mean()),
-        error=float(np.sqrt(_variance_of_mean(above_zeros) + _variance_of_mean(above_ones))),
-    )
+    error = np.sqrt(_variance_of_mean(above_zeros) + _variance_of_mean(above_ones))
+    # The share of each label's values that are at least each cut.
+    false, true = (1.0 - np.searchsorted(ordered, cuts) / len(ordered) for ordered in (zeros, ones))
+    return Roc(false, true, float(above_zeros.mean()), float(error))
 
 
-def attack_transfer(
-    members: Sequence[nn.Module],
-    x: Tensor,
-    y: Tensor,
-    *,
-    epsilon: float,
-    targets: Sequence[nn.Module] | None = None,
-    steps: int = 20,
-) -> Transfer:
+def attack_transfer(members: Sequence[nn.Module], x: Tensor, y: Tensor, *, epsilon: float,
+                    targets: Sequence[nn.Module] | None = None, steps: int = 20) -> Transfer:  # fmt: skip
     """Attack each member at x (B, ...) of classes y (B,), and try the attacks on the targets.
 
     The default targets are the members.
@@ -154,14 +138,16 @@ def attack_transfer(
 
 def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20) -> Tensor:
     """The points (B, ...) within epsilon of x, of those visited, where another class leads y by most."""
-    if not epsilon > 0 or steps < 1:
-        raise UserError(f"an attack needs epsilon > 0 and steps >= 1; given: {epsilon}, {steps}")
+    fits = epsilon > 0 and steps >= 1
+    check(fits, "an attack needs epsilon > 0 and steps >= 1", f"{epsilon}, {steps}")
     x = best = point = x.detach()
     highest = torch.full((len(x),), -torch.inf, device=x.device)
     for step in range(steps + 1):
         leaf = point.clone().requires_grad_()
         with torch.enable_grad():
-            lead = _lead_of_others(member(leaf), y)
+            logits = member(leaf)
+            others = logits.scatter(1, y[:, None], -torch.inf).max(1).values
+            lead = others - logits.gather(1, y[:, None])[:, 0]
             (gradient,) = torch.autograd.grad(lead.sum(), leaf)
         better = lead.detach() > highest
         highest = torch.where(better, lead.detach(), highest)
@@ -169,11 +155,6 @@ def pgd(member: nn.Module, x: Tensor, y: Tensor, epsilon: float, steps: int = 20
         if step < steps:
             point = shortened(point + OVERSHOOT * epsilon / steps * unit(gradient), x, epsilon)
     return best
-
-
-def _share_from(ordered: Floats, cuts: Floats) -> Floats:
-    """The share of values that are at least each cut."""
-    return np.asarray(1.0 - np.searchsorted(ordered, cuts, side="left") / len(ordered))
 
 
 def _share_below(ordered: Floats, values: Floats) -> Floats:
@@ -184,11 +165,6 @@ def _share_below(ordered: Floats, values: Floats) -> Floats:
 
 def _variance_of_mean(values: Floats) -> float:
     return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
-
-
-def _lead_of_others(logits: Tensor, y: Tensor) -> Tensor:
-    others = logits.scatter(1, y[:, None], -torch.inf).max(1).values
-    return others - logits.gather(1, y[:, None])[:, 0]
 
 
 def _are_correct(classifiers: Sequence[nn.Module], x: Tensor, y: Tensor) -> Tensor:

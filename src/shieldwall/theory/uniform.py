@@ -5,8 +5,7 @@ s_f^2 = c_N (b - a)^2 / 2. Its words and its NaN hold here too.
 
     K_i = (b - a) / ((a + b) / 2 - t(lambda_i)),    c_N = 2 N / ((N + 1)^2 (N + 2))
 
-The paper prints d_w K_1^2 / 12 for WE, twice what its proof gives, and uses it in the comparison with MME:
-where 12 stands in the comparison below, it prints 6.
+The paper prints d_w K_1^2 / 12 for WE, and so 6 where 12 stands below: see docs/equations.md.
 """
 
 import math
@@ -14,16 +13,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 from shieldwall.theory import statistical
-from shieldwall.theory.statistical import Floats, Moments, Thresholds, floats, member_counts, threshold_score
+from shieldwall.theory.conditions import Floats, floats
+from shieldwall.theory.statistical import Moments, Thresholds, member_counts, threshold_score
 
 
 def least_deviation(s: ArrayLike, members: ArrayLike) -> Floats:
-    """s_f, the deviation of the least (or largest) of N uniform scores of deviation s (fact:min-uniform-rv).
-
-    s_f^2 = N / ((N + 1)^2 (N + 2)) (b - a)^2, and s^2 = (b - a)^2 / 12.
-    """
+    """s_f, the deviation of the least or largest of N uniform scores of deviation s, fact:min-uniform-rv."""
     n = member_counts(members)
     return floats(s) * np.sqrt(12 * n / (n + 2)) / (n + 1)
 
@@ -40,23 +37,18 @@ def mme_moments_uniform(a: ArrayLike, b: ArrayLike, lam2: ArrayLike, members: Ar
     """lemma:expectation-variance-compare-uniform, mean of X2-hat and an upper bound on its variance:
 
     (1 + lambda_2) (a + b) - 2 lambda_2   and   2 c_N ((1 + lambda_2) (b - a))^2.
-
-    The exact variance has 2 / ((N + 1) (N + 2)) instead of 2 c_N: half as much for many members.
     """
     mu, s = _mean_and_deviation(a, b)
     return statistical.mme_moments(mu, least_deviation(s, members), lam2)
 
 
 def single_bound_uniform(a: ArrayLike, b: ArrayLike, lam3: ArrayLike, p: ArrayLike) -> Floats:
-    """P(F = y0) >= 1 - p - tau for every mu (prop:lower-bound-single-unif).
-
-    tau is (t(lambda_3) - a) / (b - a), cut to [0, 1].
-    """
+    """P(F = y0) >= 1 - p - tau at any mu, tau = (t(lambda_3) - a) / (b - a): prop:lower-bound-single-unif."""
     return 1 - floats(p) - _place(a, b, lam3)
 
 
 def we_bound_uniform(a: ArrayLike, b: ArrayLike, lam1: ArrayLike, p: ArrayLike, d_w: ArrayLike) -> Floats:
-    """P(WE = y0) >= 1 - p - d_w K_1^2 / 24 (thm:lower-bound-weighted-uniform, printed with 12)."""
+    """P(WE = y0) >= 1 - p - d_w K_1^2 / 24 (thm:lower-bound-weighted-uniform)."""
     return statistical.we_bound(*_mean_and_deviation(a, b), lam1, p, d_w)
 
 
@@ -97,22 +89,18 @@ def thresholds_uniform(mu: ArrayLike, lam2: ArrayLike, members: ArrayLike) -> Th
 def members_beyond_which_mme_wins(mu: float, lam2: float) -> int:
     """The least whole N > 12 (1 - t(lambda_2) / mu)^-2 - 2 (eq:cor2-3-uniform).
 
-    From this N on, `mme_bound_uniform` is above `we_bound_uniform` for any weights and any lambda_1. The
-    printed 6 is enough if MME's bound uses the exact variance of X2-hat.
+    From this N on, `mme_bound_uniform` is above `we_bound_uniform` for any weights and any lambda_1.
     """
     share = float(threshold_score(lam2)) / mu if mu > 0 else math.inf
-    if not share < 1.0:
-        raise UserError(
-            f"MME has a bound where mu exceeds lambda_2 / (1 + lambda_2) = {threshold_score(lam2):g}; "
-            f"given: mu = {mu:g}"
-        )
+    rule = f"MME has a bound where mu exceeds lambda_2 / (1 + lambda_2) = {threshold_score(lam2):g}"
+    check(share < 1.0, rule, f"mu = {mu:g}")
     return math.floor(12.0 / (1.0 - share) ** 2 - 2.0) + 1
 
 
 def _interval(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     low, high = floats(a), floats(b)
-    if not (low < high).all():
-        raise UserError(f"scores lie in [a, b] with a < b; given: a = {low.tolist()}, b = {high.tolist()}")
+    given = f"a = {low.tolist()}, b = {high.tolist()}"
+    check((low < high).all(), "scores lie in [a, b] with a < b", given)
     return low, high
 
 
