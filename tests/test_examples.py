@@ -84,3 +84,14 @@ def test_paper_figures(tmp_path: Path) -> None:
     figures = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(figures) == {"transferability.png", "relation-ensemble-robustness-params.png"}
     assert all(content.startswith(b"\x89PNG") for content in figures.values())
+
+
+def test_photographs(tmp_path: Path) -> None:
+    options = ["--model", "digits-gaussian-0.25", "--n", "1000", "--out", "digits.png"]
+    *answers, _ = printed("photographs.py", tmp_path, *options)
+    assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
+    assert len(answers) == 10
+    assert sum(" right " in line for line in answers) > 7
+    for line in answers:
+        _, name, *_ = line.split()
+        assert line.rpartition(" ")[2] in (name, "abstains")
