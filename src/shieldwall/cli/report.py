@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -60,6 +60,9 @@ def report_command(
         typer.Option(help="Plot the curves (.png, .pdf or .svg); repeat it for more files."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write an interactive HTML page.")] = None,
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="Show the distribution of p_A and certified accuracy by class.")
+    ] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
@@ -68,8 +71,9 @@ def report_command(
     """
     from shieldwall.errors import UserError, require
     from shieldwall.files import write_output
+    from shieldwall.report.classes import hidden_tables
     from shieldwall.report.comparison import Comparison
-    from shieldwall.report.formats import check_table_path
+    from shieldwall.report.formats import check_table_path, to_terminal
     from shieldwall.report.plots import check_figure_path
     from shieldwall.results.record import held_out_records, read_runs
     from shieldwall.results.rows import rows_of
@@ -93,6 +97,8 @@ def report_command(
             console.print(f"left out, as it has none of these votes: {record.name}", soft_wrap=True)
     comparison = Comparison(rows, chosen_radii, intervals)
     console.print(comparison, crop=False)
+    for part in hidden_tables(rows, chosen_radii, class_names) if by_class else ():
+        console.print(to_terminal(part), crop=False)
     for path in table or ():
         comparison.save(path)
         console.print(f"table: {path}", soft_wrap=True)
@@ -104,7 +110,7 @@ def report_command(
         from shieldwall.report.page.build import report_page
 
         rows = rows_of(records, chosen_votes, average_seeds=False)
-        write_output(html, report_page(rows, chosen_radii, thumbnails(data_dir)).encode())
+        write_output(html, report_page(rows, chosen_radii, thumbnails(data_dir), class_names).encode())
         console.print(f"page: {html}", soft_wrap=True)
 
 
@@ -130,6 +136,17 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
         return Thumbnails(test.labels.tolist(), dataset.classes, dataset.shape, pixels)
 
     return find
+
+
+def class_names(data: str) -> Sequence[str]:
+    """The names of a data set's classes; none for a set that is not on this machine."""
+    from shieldwall.data.datasets import dataset_spec
+    from shieldwall.errors import UserError
+
+    try:
+        return dataset_spec(data)[1]
+    except UserError:
+        return ()
 
 
 def _certified(path: Path) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shieldwall.results.certificates import Certificates, shared
+from shieldwall.results.classes import carried
 from shieldwall.results.intervals import (
     abstentions,
     accuracy,
@@ -70,7 +71,7 @@ def accuracy_table(
         [_without_place(row, title) for row, title in zip(rows, titles(rows), strict=True)],
         [row.run for row in rows],
         _varied(rows) + _columns(rows, table_radii(rows, radii), intervals),
-        notes(rows, intervals=intervals),
+        notes(rows, intervals=intervals) + _about_classes(rows, table_radii(rows, radii)),
         intervals,
     )
 
@@ -213,6 +214,13 @@ def _about_interrupted(rows: Sequence[Row]) -> str:
     logs = [log for row in rows for log in row.logs if log.num_wanted > len(log.certificates)]
     parts = (f"{len(log.certificates):,} of {log.num_wanted:,} inputs of {log.run}" for log in logs)
     return f"interrupted certification: {', '.join(dict.fromkeys(parts))}" if logs else ""
+
+
+def _about_classes(rows: Sequence[Row], radii: Sequence[float]) -> list[str]:
+    logs = [log for row in rows for log in row.logs]
+    found = [(log, said) for log in logs if (said := carried(log.certificates, radii))]
+    parts = [f"{log.title} at {r:g}: {k} of {m} inputs are of class {c}" for log, (r, c, k, m) in found]
+    return [f"warning: one class carries a radius; {'; '.join(parts)}"] if parts else []
 
 
 def _about_envelopes(rows: Sequence[Row]) -> str:
