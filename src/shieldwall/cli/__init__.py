@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import shieldwall
-from shieldwall.cli import attack, catalogue, report, run, study
+from shieldwall.cli import catalogue, report, run, study
 from shieldwall.cli.options import console
 from shieldwall.console import PlainConsole
 from shieldwall.errors import UserError
@@ -58,7 +58,7 @@ app.command("predict")(run.predict_command)
 app.command("merge")(run.merge_command)
 app.command("report")(report.report_command)
 app.command("verify")(report.verify_command)
-app.command("attack")(attack.attack_command)
+app.command("attack")(report.attack_command)
 app.command("gate")(report.gate_command)
 app.command("serve")(report.serve_command)
 app.command("recipes")(catalogue.recipes_command)

@@ -1,16 +1,17 @@
-"""What shows results and checks them: `report`, `verify`, `gate`, `serve` and `theory diagnose`."""
+"""What shows results and checks them: `report`, `verify`, `gate`, `attack`, `serve` and `theory diagnose`."""
 
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from shieldwall.cli.options import DataDir, Device, NoiseSeed, RunFolder, TrustCode, console, numbers
 
@@ -69,6 +70,7 @@ def report_command(
 
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
+    from shieldwall.data.datasets import dataset_spec
     from shieldwall.errors import UserError, require
     from shieldwall.files import write_output
     from shieldwall.report.classes import hidden_tables
@@ -97,7 +99,7 @@ def report_command(
             console.print(f"left out, as it has none of these votes: {record.name}", soft_wrap=True)
     comparison = Comparison(rows, chosen_radii, intervals)
     console.print(comparison, crop=False)
-    for part in hidden_tables(rows, chosen_radii, class_names) if by_class else ():
+    for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
         console.print(to_terminal(part), crop=False)
     for path in table or ():
         comparison.save(path)
@@ -110,7 +112,7 @@ def report_command(
         from shieldwall.report.page.build import report_page
 
         rows = rows_of(records, chosen_votes, average_seeds=False)
-        write_output(html, report_page(rows, chosen_radii, thumbnails(data_dir), class_names).encode())
+        write_output(html, report_page(rows, chosen_radii, thumbnails(data_dir), dataset_spec).encode())
         console.print(f"page: {html}", soft_wrap=True)
 
 
@@ -136,17 +138,6 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
         return Thumbnails(test.labels.tolist(), dataset.classes, dataset.shape, pixels)
 
     return find
-
-
-def class_names(data: str) -> Sequence[str]:
-    """The names of a data set's classes; none for a set that is not on this machine."""
-    from shieldwall.data.datasets import dataset_spec
-    from shieldwall.errors import UserError
-
-    try:
-        return dataset_spec(data)[1]
-    except UserError:
-        return ()
 
 
 def _certified(path: Path) -> Path:
@@ -222,6 +213,53 @@ def gate_command(
     console.print(json.dumps(asdict(verdict)) if as_json else str(verdict), soft_wrap=True)
     if not verdict.passed:
         raise typer.Exit(1)
+
+
+def attack_command(
+    run: RunFolder,
+    lengths: Annotated[
+        str, typer.Option(help="L2 lengths of the attack, such as 0.25,0.5; by default 1 to 4 times sigma.")
+    ] = "",
+    vote: Annotated[str, typer.Option(help="The vote that is attacked: we, mme, member-1, ...")] = "we",
+    steps: Annotated[int, typer.Option(help="PGD steps.")] = 20,
+    samples: Annotated[int, typer.Option(help="Noise samples of each gradient.")] = 32,
+    n: Annotated[int, typer.Option(help="Noise samples that judge each attacked image.")] = 1_000,
+    every: Annotated[int | None, typer.Option(help="Attack only every K-th test input.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option(help="Attack at most N inputs.", min=1)] = None,
+    seed: NoiseSeed = None,
+    data_dir: DataDir = None,
+    device: Device = None,
+    trust_code: TrustCode = False,
+) -> None:
+    """Attack the smoothed classifier by PGD: robust accuracy is at most what no attack breaks.
+
+    It writes `attack/VOTE.tsv` in the run folder, which `report --plot` draws above certified accuracy.
+    Example: `shieldwall attack runs/demo --limit 100`
+    """
+    import numpy as np
+
+    from shieldwall.results.record import FOLDER, read
+    from shieldwall.runs.attack import attack_run
+    from shieldwall.runs.pretrained import resolve_run
+
+    path = resolve_run(run, to_write=True)
+    attack = attack_run(
+        path, vote=vote, lengths=numbers("--lengths", lengths), steps=steps, samples=samples, n=n,
+        every=every, limit=limit, seed=seed, data_dir=data_dir, device=device, console=console,
+    )  # fmt: skip
+    columns = {"L2 length": [f"{length:g}" for length in attack.lengths], "not broken, %": attack.accuracy}
+    certificates = (read(path) if (path / FOLDER).is_dir() else {}).get(vote)
+    if certificates is not None:
+        numbers_of = np.asarray(certificates.indices)
+        same = certificates[np.isin(numbers_of, attack.indices)]
+        if len(same) == len(attack.indices):
+            columns["certified, %"] = same.certified_accuracy(None, attack.lengths)
+            if count := int((same.correct & (attack.broken < same.radii)).sum()):
+                console.print(f"warning: {count} inputs are broken within their certified radius")
+    table = Table(*columns, box=None, header_style="bold")
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(cells[0], *(f"{100 * share:.1f}" for share in cells[1:]))
+    console.print(table)
 
 
 def serve_command(

@@ -25,7 +25,6 @@ _STRONG, _THIN = 2.1, 0.9
 _ROAD = {"linewidth": 3.6, "alpha": 0.5}
 """A solid line below dashes of its colour."""
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-"""Where a legend stands that no corner of the axes has room for."""
 _MAX_STEPS = 1000
 """More steps of a band cannot be seen, and make the file large."""
 
@@ -105,7 +104,7 @@ def accuracy_figure(
     labels = [title.removeprefix(f"{rows[0].run} " if one_run else "") for title in titles(rows)]
     banded = rows_with_band(rows, intervals=intervals)
     right = best = 0.0
-    for row, label, style in zip(rows, labels, styles(rows), strict=True):
+    for row, label, style in zip(rows, tuple(labels), styles(rows), strict=True):
         r = steps(row)
         values = accuracy(row, r)
         # A is constant on (r_{k-1}, r_k], which is what "pre" draws; the last point closes the curve.
@@ -114,16 +113,12 @@ def accuracy_figure(
             # The more there are, the fainter: where all of them meet, the curves are still seen.
             fill_band(axes, row, style, intervals=intervals, alpha=max(0.08, min(0.18, 0.5 / len(banded))))
         right, best = max(right, float(r[-1])), max(best, float(values[0]))
-    # What attacks found, in the colour of its curve: robust accuracy lies between the two.
-    under_attack = [
-        (attack, f"{label} under attack", style["color"])
-        for row, label, style in zip(rows, labels, styles(rows), strict=True)
-        if len(row.logs) == 1 and (attack := row.record.attacks.get(row.vote)) is not None
-    ]
-    for attack, label, colour in under_attack:
-        labels.append(label)
-        axes.plot(attack.lengths, attack.accuracy, color=colour, linestyle=":", marker="v", label=label)
-        right, best = max(right, float(attack.lengths[-1])), max(best, float(attack.accuracy[0]))
+        attack = None if len(row.logs) > 1 else row.record.attacks.get(row.vote)
+        if attack is not None:  # robust accuracy lies between the two
+            labels.append(f"{label} under attack")
+            look = {"color": style["color"], "linestyle": ":", "marker": "v", "label": labels[-1]}
+            axes.plot(attack.lengths, attack.accuracy, **look)
+            right, best = max(right, attack.lengths[-1]), max(best, attack.accuracy[0])
 
     if radii is not None and len(radii):
         axes.set_xticks(sorted(radii))
@@ -135,7 +130,7 @@ def accuracy_figure(
     lines = _heading(rows, one_run), what_bands_are(rows, banded, intervals=intervals)
     heading = [line for line in lines if line]
     texts = [*heading, *labels]
-    place = _BESIDE if under_attack else _legend_place(rows, texts, right, top)
+    place = _legend_place(rows, texts, right, top) if len(labels) == len(rows) else _BESIDE
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
     axes.legend(title="\n".join(heading), alignment="left", frameon=False, **small, **place)
     if "bbox_to_anchor" in place and len(figure.axes) == 1:

@@ -66,12 +66,13 @@ def accuracy_table(
     `intervals` adds to each number the interval at 95%, instead of the deviation over seeds. A column that
     would be empty is left out. Nothing is marked as best where the rows cannot be compared.
     """
+    radii = table_radii(rows, radii)
     return Table(
         describe(rows),
         [_without_place(row, title) for row, title in zip(rows, titles(rows), strict=True)],
         [row.run for row in rows],
-        _varied(rows) + _columns(rows, table_radii(rows, radii), intervals),
-        notes(rows, intervals=intervals) + _about_classes(rows, table_radii(rows, radii)),
+        _varied(rows) + _columns(rows, radii, intervals),
+        notes(rows, intervals=intervals) + _about_classes(rows, radii),
         intervals,
     )
 
@@ -217,10 +218,9 @@ def _about_interrupted(rows: Sequence[Row]) -> str:
 
 
 def _about_classes(rows: Sequence[Row], radii: Sequence[float]) -> list[str]:
-    logs = [log for row in rows for log in row.logs]
-    found = [(log, said) for log in logs if (said := carried(log.certificates, radii))]
-    parts = [f"{log.title} at {r:g}: {k} of {m} inputs are of class {c}" for log, (r, c, k, m) in found]
-    return [f"warning: one class carries a radius; {'; '.join(parts)}"] if parts else []
+    found = [(log, carried(log.certificates, radii)) for row in rows for log in row.logs]
+    parts = [f"{log.title} at {c[0]:g}: {c[2]} of {c[3]} of class {c[1]}" for log, c in found if c]
+    return [f"warning: most inputs certified are of one class ({'; '.join(parts)})"] if parts else []
 
 
 def _about_envelopes(rows: Sequence[Row]) -> str:

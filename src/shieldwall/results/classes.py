@@ -4,7 +4,7 @@
     p_A     how often the true class won under noise, counts[true class] / n, at each input
 
 A few easy classes, or one that a member gives for everything, can carry large radii alone. And since radii
-grow without bound as p_A nears 1, ACR rewards making easy inputs easier, which the distribution of p_A shows
+grow without bound as p_A nears 1, ACR rewards making easy inputs easier; the distribution of p_A shows it
 (Sun et al. 2024).
 """
 
@@ -17,26 +17,22 @@ from shieldwall.results.certificates import Certificates, Floats, Ints
 
 
 def by_class(certificates: Certificates, radii: Sequence[float]) -> tuple[Ints, Ints, Ints]:
-    """The K classes that have inputs, how many each has, and how many of these A_c(r) counts: (K, R)."""
+    """The K classes that have inputs, their numbers of inputs, and how many of these A_c(r) counts (K, R)."""
     held = certificates.correct[:, None] & (certificates.radii[:, None] >= np.asarray(radii))
     classes, place = np.unique(np.asarray(certificates.truth), return_inverse=True)
-    counts = np.zeros((len(classes), len(radii)), np.int64)
-    np.add.at(counts, place, held)
-    return classes, np.bincount(place), counts
+    return classes, np.bincount(place), np.array([held[place == k].sum(axis=0) for k in range(len(classes))])
 
 
 def carried(certificates: Certificates, radii: Sequence[float]) -> tuple[float, int, int, int] | None:
-    """The first of these radii that one class c carries, c, and k of the m inputs that are certified there.
+    """The first radius where most of the m inputs certified are of one class c, k of them: (radius, c, k, m).
 
-    k are of class c, and k / m is above 1/2 beyond chance: its lower bound at 95% is (Clopper and Pearson).
-    Not asked of a class with a third of all inputs or more.
+    Most: the lower bound at 95% (Clopper and Pearson) on k / m is above 1/2; and c has under 1/3 of all inputs.
     """
     classes, sizes, counts = by_class(certificates, radii)
-    for r, of_class in zip(radii, counts.T, strict=True):
-        c, m = int(of_class.argmax()), int(of_class.sum())
-        k = int(of_class[c])
-        if 3 * sizes[c] < sizes.sum() and m and clopper_pearson_lower(k, m, 0.05) > 0.5:
-            return r, int(classes[c]), k, m
+    for radius, held in zip(radii, counts.T, strict=True):
+        c, k, m = int(held.argmax()), int(held.max()), int(held.sum())
+        if m and 3 * sizes[c] < sizes.sum() and clopper_pearson_lower(k, m, 0.05) > 0.5:
+            return radius, int(classes[c]), k, m
     return None
 
 
@@ -50,5 +46,6 @@ def probabilities(certificates: Certificates) -> Floats | None:
         return None
     if first is not None:
         counts = np.where(certificates.is_bounded[:, None], counts, first)
-    won = np.where(truth < counts.shape[1], counts[range(len(truth)), truth % counts.shape[1]], 0)
-    return np.asarray(won / counts.sum(axis=1))
+    return np.asarray(
+        (counts * (np.arange(counts.shape[1]) == truth[:, None])).sum(axis=1) / counts.sum(axis=1)
+    )

@@ -17,7 +17,6 @@ from typing import Any
 from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, distinctions, from_mapping
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
-from shieldwall.results.attacks import FOLDER as ATTACK
 from shieldwall.results.attacks import Attack
 from shieldwall.results.certificate_file import with_current_names
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED
@@ -112,9 +111,7 @@ class RunRecord:
     @cached_property
     def attacks(self) -> Mapping[str, Attack]:
         """What attacks on the test inputs found, by vote."""
-        texts = {name: text for name, text in self.files.items() if name.startswith(f"{ATTACK}/")}
-        if self.settings.get(SPLIT) == HELD_OUT:
-            return {}
+        texts = {name: text for name, text in self.files.items() if name.startswith("attack/")}
         return {_stem(Path(name)): Attack.parse(text, str(self.home / name)) for name, text in texts.items()}
 
     @cached_property
@@ -215,7 +212,7 @@ def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecor
 
 def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:
     sums = Sums.read(run)
-    attacks = sorted(_name_in(run, file) for file in run.glob(f"{ATTACK}/*.tsv"))
+    attacks = [_name_in(run, file) for file in sorted(run.glob("attack/*.tsv"))]
     return sums, _texts(run, [*RUN_FILES, *attacks], sums)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from shieldwall.report.classes import hidden_tables
+from shieldwall.report.classes import Spec, hidden_tables
+from shieldwall.report.formats import to_html
 from shieldwall.report.page import provenance, tables
 from shieldwall.report.page.charts import Grid, accuracies, accuracy_chart, radius_grid, training_chart
 from shieldwall.report.page.curves import (
@@ -39,14 +40,14 @@ def report_page(
     rows: Sequence[Row],
     radii: Sequence[float] | None = None,
     thumbnails: Callable[[str], Thumbnails | None] = lambda data: None,
-    class_names: Callable[[str], Sequence[str]] = lambda data: (),
+    spec: Spec | None = None,
 ) -> str:
     """The report of rows of one log each, as HTML: the same input gives the same text.
 
     Args:
         radii: of the tables; by default the paper's where it has rows for these runs.
         thumbnails: the pictures of a data set's test inputs, by its name; None where there are none.
-        class_names: those of a data set, by its name.
+        spec: the shape and the names of classes of a data set, by its name.
     """
     norm, logs = shared_norm(rows), log_curves(rows)
     envelopes = envelope_curves(logs)
@@ -84,7 +85,7 @@ def report_page(
             "of_logs": tables.log_table(logs, table.columns, len(columns_at)),
             "of_envelopes": tables.envelope_table(envelopes, columns_at, len(logs)) if envelopes else None,
             "envelope_of": " = ".join(filter(None, [SIGMA, shared(curve.sigma for curve in envelopes)])),
-            "hidden": hidden_tables(rows, columns_at, class_names),
+            "hidden": [(part.title, to_html(part)) for part in hidden_tables(rows, columns_at, spec)],
             "beside": [tables.compare_with_paper(pair, columns_at) for pair in pairs],
             "groups": [(group, [k for k, p in enumerate(training) if p.group == group]) for group in GROUPS],
             "panels": training,
