@@ -24,9 +24,9 @@ def by_class(certificates: Certificates, radii: Sequence[float]) -> tuple[Ints, 
 
 
 def carried(certificates: Certificates, radii: Sequence[float]) -> tuple[float, int, int, int] | None:
-    """The first radius where most of the m inputs certified are of one class c, k of them: (radius, c, k, m).
+    """The first radius where most of the m inputs certified are k of one class c, as (radius, c, k, m).
 
-    Most: the lower bound at 95% (Clopper and Pearson) on k / m is above 1/2; and c has under 1/3 of all inputs.
+    Most: the lower bound at 95% on k / m (Clopper and Pearson) is above 1/2. c has under 1/3 of all inputs.
     """
     classes, sizes, counts = by_class(certificates, radii)
     for radius, held in zip(radii, counts.T, strict=True):
