@@ -23,11 +23,11 @@ def test_loss_is_the_formula(mse: float, stability: float) -> None:
     for member in members:
         for eps in batch.by_copy(batch.noise):
             for x, e in zip(X, eps, strict=True):
-                image = member.denoiser((x + e)[None])
+                image = member.denoiser((x + e)[None]).detach()
                 answer = classifier(x[None]).argmax()
                 total += mse * float((image - x).square().sum()) / 16 / (3 * 5)
-                total -= stability * float(classifier(image).log_softmax(-1)[0, answer]) / (3 * 5)
-    assert float(loss.total) == pytest.approx(total, rel=1e-5)
+                total -= stability * float(classifier(image).log_softmax(-1)[0, answer].detach()) / (3 * 5)
+    assert float(loss.total.detach()) == pytest.approx(total, rel=1e-5)
     assert set(loss.terms) == {"mse", "stability", "noisy_accuracy"}
 
 

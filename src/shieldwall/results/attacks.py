@@ -7,7 +7,6 @@ lengths, ...  those that were tried, and the other settings
 """
 
 from collections.abc import Mapping
-from io import StringIO
 from typing import NamedTuple
 
 import numpy as np
@@ -39,10 +38,9 @@ class Attack(NamedTuple):
     @staticmethod
     def parse(text: str, source: str) -> "Attack":
         try:
-            indices, truth, broken = np.loadtxt(
-                StringIO(text), delimiter="\t", skiprows=1, usecols=range(3), ndmin=2
-            ).T
-            lengths = np.array(text.splitlines()[1].split("\t")[3].split(","), dtype=np.float64)
+            rows = [line.split("\t") for line in text.splitlines()[1:]]
+            indices, truth, broken = np.array([row[:3] for row in rows], dtype=np.float64).T
+            lengths = np.array(rows[0][3].split(","), dtype=np.float64)
         except (ValueError, IndexError) as error:
             raise UserError(f"{source} is damaged ({error}); run `shieldwall attack` again") from None
         return Attack(indices.astype(np.int64), truth.astype(np.int64), broken, lengths)
