@@ -3,9 +3,9 @@
     python benchmarks/denoised.py digits
     python benchmarks/denoised.py mnist
 
-The same network is trained without noise and with noise of sigma 0.25. Before the first stands one denoiser, on
-digits also three that vote (WE). All are certified on the same test images. On MNIST the networks see every
-sixth training image.
+The same network is trained without noise and with noise of sigma 0.25. Before the first stands one denoiser,
+on digits also three that vote (WE). All are certified on the same test images. On MNIST the networks see
+every sixth training image.
 """
 
 import argparse

@@ -249,13 +249,11 @@ def attack_command(
     )  # fmt: skip
     columns = {"L2 length": [f"{length:g}" for length in attack.lengths], "not broken, %": attack.accuracy}
     certificates = (read(path) if (path / FOLDER).is_dir() else {}).get(vote)
-    if certificates is not None:
-        numbers_of = np.asarray(certificates.indices)
-        same = certificates[np.isin(numbers_of, attack.indices)]
-        if len(same) == len(attack.indices):
-            columns["certified, %"] = same.certified_accuracy(None, attack.lengths)
-            if count := int((same.correct & (attack.broken < same.radii)).sum()):
-                console.print(f"warning: {count} inputs are broken within their certified radius")
+    if certificates is not None and np.isin(attack.indices, np.asarray(certificates.indices)).all():
+        same = certificates[np.isin(np.asarray(certificates.indices), attack.indices)]
+        columns["certified, %"] = same.certified_accuracy(None, attack.lengths)
+        if count := int((same.correct & (attack.broken < same.radii)).sum()):
+            console.print(f"warning: {count} inputs are broken within their certified radius")
     table = Table(*columns, box=None, header_style="bold")
     for cells in zip(*columns.values(), strict=True):
         table.add_row(cells[0], *(f"{100 * share:.1f}" for share in cells[1:]))

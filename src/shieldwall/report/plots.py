@@ -113,9 +113,10 @@ def accuracy_figure(
             # The more there are, the fainter: where all of them meet, the curves are still seen.
             fill_band(axes, row, style, intervals=intervals, alpha=max(0.08, min(0.18, 0.5 / len(banded))))
         right, best = max(right, float(r[-1])), max(best, float(values[0]))
-        attack = None if len(row.logs) > 1 else row.record.attacks.get(row.vote)
-        if attack is not None:  # robust accuracy lies between the two
-            labels.append(f"{label} under attack")
+        attack = row.record.attacks.get(row.vote)
+        if attack is not None and len(row.logs) == 1 and norm == "L2":  # robust accuracy lies between the two
+            inputs = "" if len(attack.truth) == row.num_inputs else f", {len(attack.truth)} inputs"
+            labels.append(f"{label} under attack{inputs}")
             look = {"color": style["color"], "linestyle": ":", "marker": "v", "label": labels[-1]}
             axes.plot(attack.lengths, attack.accuracy, **look)
             right, best = max(right, attack.lengths[-1]), max(best, attack.accuracy[0])

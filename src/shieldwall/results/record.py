@@ -111,6 +111,8 @@ class RunRecord:
     @cached_property
     def attacks(self) -> Mapping[str, Attack]:
         """What attacks on the test inputs found, by vote."""
+        if self.settings.get(SPLIT) == HELD_OUT:
+            return {}
         texts = {name: text for name, text in self.files.items() if name.startswith("attack/")}
         return {_stem(Path(name)): Attack.parse(text, str(self.home / name)) for name, text in texts.items()}
 
