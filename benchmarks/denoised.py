@@ -30,7 +30,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "mnist": {
         "model": "lenet", "count": 1, "every": (6, 100), "denoiser": {"width": 16, "depth": 4},
-        "classifier": {"epochs": 6, "batch_size": 128, "lr": 0.02, "curve": "cosine"},
+        "classifier": {"epochs": 4, "batch_size": 128, "lr": 0.02, "curve": "cosine"},
         "denoisers": {"epochs": 3, "batch_size": 128, **GENTLE},
     },
 }  # fmt: skip

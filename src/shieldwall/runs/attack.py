@@ -20,6 +20,7 @@ from shieldwall.ensembles.ensemble import Ensemble
 from shieldwall.errors import UserError
 from shieldwall.files import write_output
 from shieldwall.models.attack import TINY, smoothed_pgd
+from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.attacks import Attack
 from shieldwall.runs.folder import RunFolder
@@ -66,6 +67,8 @@ def attack_run(
     seed, where, test = run.recipe.seed if seed is None else seed, trained.device, trained.dataset.test
     indices = np.arange(0, len(test), every or which.every)[: limit or which.limit]
     images, truth = test.images(indices.tolist()).to(where), test.labels[indices].to(where)
+    if (truth < 0).any():
+        raise UserError(f"{run.recipe.data} has no labels, without which no answer is wrong")
     classifier = classifier_of(vote, trained.members)
 
     def logits(x: Tensor) -> Tensor:
@@ -75,7 +78,8 @@ def attack_run(
     def attacked(rows: Sequence[int], epsilon: float) -> Tensor:
         streams = [seeds.generator(where, seed, "attack", int(indices[row])) for row in rows]
         drawn = [noise.sample((samples, *images.shape[1:]), stream) for stream in streams]
-        return smoothed_pgd(logits, images[rows], truth[rows], torch.stack(drawn, 1), epsilon, steps)
+        with model_errors(images.shape[1:]):  # one without gradients, for instance
+            return smoothed_pgd(logits, images[rows], truth[rows], torch.stack(drawn, 1), epsilon, steps)
 
     at_a_time = max(1, _NUMBERS // (samples * math.prod(trained.dataset.shape)))
     broken = np.full(len(indices), np.inf)
