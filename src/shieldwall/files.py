@@ -92,12 +92,8 @@ def save_tensors(
     """Write tensors as safetensors, atomically; a sealed file holds the SHA-256 of all its other bytes."""
     from safetensors.torch import save
 
-    ready: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for name, tensor in tensors.items():
-        whole = tensor.detach().cpu().contiguous()
-        ready[name] = whole.clone() if whole.data_ptr() in seen else whole  # several members may share it
-        seen.add(whole.data_ptr())
+    # Copies, for members may share weights, which safetensors refuses.
+    ready = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     content = save(ready, {**(metadata or {}), **({"sha256": _NO_SEAL.decode()} if sealed else {})})
     write_atomic(path, _SEAL.sub(_sealed_with(content), content, count=1) if sealed else content)
 
