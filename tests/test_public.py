@@ -12,7 +12,16 @@ import pytest
 import shieldwall as sw
 import shieldwall.data
 
-METHODS = ("GaussianAugmentation", "SmoothAdv", "MACER", "Stability", "Consistency", "ADP", "GAL")
+METHODS = (
+    "GaussianAugmentation",
+    "SmoothAdv",
+    "MACER",
+    "Stability",
+    "Consistency",
+    "ADP",
+    "GAL",
+    "Denoising",
+)
 NAMES = [
     *("ABSTAIN", "ADP", "Certificates", "Consistency", "DRT"),
     *("GAL", "Gaussian", "GaussianAugmentation", "MACER", "MaxMarginEnsemble"),
@@ -20,7 +29,7 @@ NAMES = [
     *("Split", "Stability", "UserError", "Vote", "WeightedEnsemble", "build_members"),
     *("certify", "certify_members", "certificates_from_counts", "dataset_spec", "grid_search_weights"),
     *("load", "load_data", "noisy_confidences", "predict", "sween_weights", "train", "eas_from_counts"),
-    *("Classifier", "Comparison", "compare", "read"),
+    *("Classifier", "Comparison", "compare", "read", "Denoised", "Denoiser", "Denoising", "OneStepDiffusion"),
     *("ExactGaussian", "Laplace", "Uniform", "Loss", "MemberObjective", "NoisyBatch"),
 ]
 

@@ -10,6 +10,9 @@ from shieldwall.ensembles.weights import grid_search_weights as grid_search_weig
 from shieldwall.ensembles.weights import sween_weights as sween_weights
 from shieldwall.errors import UserError as UserError
 from shieldwall.models.classifier import Classifier as Classifier
+from shieldwall.models.denoised import Denoised as Denoised
+from shieldwall.models.denoised import Denoiser as Denoiser
+from shieldwall.models.denoised import OneStepDiffusion as OneStepDiffusion
 from shieldwall.models.normalize import Normalize as Normalize
 from shieldwall.models.registry import build_members as build_members
 from shieldwall.noise.distributions import Gaussian as Gaussian
@@ -31,6 +34,7 @@ from shieldwall.smoothing.confidences import noisy_confidences as noisy_confiden
 from shieldwall.smoothing.eas import eas_from_counts as eas_from_counts
 from shieldwall.training.adp import ADP as ADP
 from shieldwall.training.consistency import Consistency as Consistency
+from shieldwall.training.denoising import Denoising as Denoising
 from shieldwall.training.drt import DRT as DRT
 from shieldwall.training.gal import GAL as GAL
 from shieldwall.training.gaussian import GaussianAugmentation as GaussianAugmentation

@@ -92,7 +92,8 @@ def save_tensors(
     """Write tensors as safetensors, atomically; a sealed file holds the SHA-256 of all its other bytes."""
     from safetensors.torch import save
 
-    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Copies, for members may share weights, which safetensors refuses.
+    ready = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     content = save(ready, {**(metadata or {}), **({"sha256": _NO_SEAL.decode()} if sealed else {})})
     write_atomic(path, _SEAL.sub(_sealed_with(content), content, count=1) if sealed else content)
 

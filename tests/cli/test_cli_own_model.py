@@ -188,3 +188,17 @@ def test_splits_of_image_files(digits: sw.Split, tmp_path: Path) -> None:
 def _unlabelled() -> sw.Split:
     Path("flat/9.png").unlink()
     return sw.Split.from_folder("flat")
+
+
+def test_a_model_of_mine_is_attacked_if_it_has_gradients_and_labels(
+    shieldwall: Shieldwall, digits: sw.Split
+) -> None:
+    command = ("certify", "--images", "flat", "--sigma", "0.25", "-n", "100", "--model")
+    labels = ("--labels", "labels.csv")
+    assert shieldwall(*command, model("three"), *labels, "--out", "runs/mine").code == 0
+    done = shieldwall("attack", "runs/mine", "--steps", "2", "--samples", "4", "--lengths", "0.25")
+    assert "certified, %" in done.out
+    assert shieldwall(*command, model("fitted"), *labels, "--out", "runs/fitted").code == 0
+    refused(shieldwall("attack", "runs/fitted", "--vote", "member-1"), "the model fails at inputs", "grad")
+    assert shieldwall(*command, model("three"), "--out", "runs/unlabelled").code == 0
+    refused(shieldwall("attack", "runs/unlabelled"), "has no labels, without which no answer is wrong")

@@ -25,6 +25,8 @@ TABLE: list[dict[str, Any]] = [
     {"name": "consistency"},
     {"name": "adp"},
     {"name": "gal"},
+    {"name": "denoiser"},
+    {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "base": {"name": "denoiser"}},
     {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0},
     {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "norm": "plain", "design": "overall"},
     {"name": "drt", "rho_gd": 2.0, "rho_cm": 1.0, "base": {"name": "smoothadv", "steps": 2}},
@@ -43,15 +45,19 @@ METHODS = [name for name in OBJECTIVES if name != "drt"]
 each = pytest.mark.parametrize("row", TABLE, ids=lambda row: "-".join(map(str, row.values())))
 
 
-def make_members(count: int, classes: int) -> list[nn.Module]:
+def make_members(count: int, classes: int, row: dict[str, Any] | None = None) -> list[nn.Module]:
+    """Classifiers, or for the method `denoiser` denoisers before them."""
     torch.manual_seed(count)
     # No bias before the batch norm, which would take it out again and leave it without a gradient.
-    return [
+    members: list[nn.Module] = [
         nn.Sequential(
             nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(16, classes)
         )
         for _ in range(count)
     ]
+    if "denoiser" not in str(row):
+        return members
+    return [sw.Denoised(nn.Conv2d(1, 1, 3, padding=1), member) for member in members]
 
 
 def batch(classes: int) -> tuple[Tensor, Tensor]:
@@ -77,6 +83,8 @@ def check(loss: Loss, members: list[nn.Module], *, reaches_all: bool = True) -> 
     loss.total.backward()
     for member in members:
         for name, parameter in member.named_parameters():
+            if not parameter.requires_grad:
+                continue
             assert parameter.grad is not None, name
             assert bool(parameter.grad.isfinite().all()), name
             assert not reaches_all or bool(parameter.grad.any()), name
@@ -94,18 +102,23 @@ def test_loss_is_finite_seeded_and_trains_every_parameter(
     row: dict[str, Any], count: int, classes: int
 ) -> None:
     objective = build_objective(row, NOISE)
-    members = make_members(count, classes)
+    members = make_members(count, classes, row)
     if row["name"] == "drt" and count == 1:
         with pytest.raises(sw.UserError, match="at least 2 members; given: 1"):
             call(objective, members, classes)
         return
     loss = call(objective, members, classes)
     check(loss, members)
-    assert all(module.training for member in members for module in member.modules())
-    assert call(objective, make_members(count, classes), classes).total.equal(loss.total)
-    assert not call(objective, make_members(count, classes), classes, seed=1).total.equal(loss.total)
+    held_fixed = [
+        part for member in members if isinstance(member, sw.Denoised) for part in member.classifier.modules()
+    ]
+    assert all(part.training != (part in held_fixed) for member in members for part in member.modules())
+    assert call(objective, make_members(count, classes, row), classes).total.equal(loss.total)
+    assert not call(objective, make_members(count, classes, row), classes, seed=1).total.equal(loss.total)
     for epoch in (0, 1, 1_000):
-        assert bool(call(objective.at_epoch(epoch), make_members(count, classes), classes).total.isfinite())
+        assert bool(
+            call(objective.at_epoch(epoch), make_members(count, classes, row), classes).total.isfinite()
+        )
 
 
 @each
@@ -113,20 +126,21 @@ def test_loss_is_finite_seeded_and_trains_every_parameter(
 @pytest.mark.parametrize("classes", [2, 10])
 def test_saturated_and_dead_members_stay_finite(row: dict[str, Any], scale: float, classes: int) -> None:
     """Softmax of exactly 0 and 1, gradients of exactly 0, members in perfect agreement."""
-    members = make_members(2, classes)
+    members = make_members(2, classes, row)
     members.append(members[1])
     with torch.no_grad():
         for member in members[:2]:
-            member[4].weight.mul_(scale)
-            member[4].bias.mul_(scale)
+            last = getattr(member, "classifier", member)[4]
+            last.weight.mul_(scale)
+            last.bias.mul_(scale)
     check(call(build_objective(row, NOISE), members, classes), members, reaches_all=False)
 
 
 @each
 def test_loss_survives_bfloat16(row: dict[str, Any]) -> None:
     objective = build_objective(row, NOISE)
-    exact = call(objective, make_members(3, 10), 10).total
-    members = make_members(3, 10)
+    exact = call(objective, make_members(3, 10, row), 10).total
+    members = make_members(3, 10, row)
     with torch.autocast("cpu", torch.bfloat16):
         loss = call(objective, members, 10)
     check(loss, members)
@@ -138,7 +152,7 @@ def test_loss_never_waits_for_the_device(row: dict[str, Any]) -> None:
     """Fake tensors have no values: reading one, or a shape that depends on one, raises."""
     objective = build_objective(row, NOISE)
     with FakeTensorMode():
-        members = make_members(3, 10)
+        members = make_members(3, 10, row)
         x, y = torch.rand(6, 1, 4, 4), torch.zeros(6, dtype=torch.int64)
         loss = loss_at(objective, members, x, y, torch.Generator())
         loss.total.backward()
@@ -155,7 +169,7 @@ def test_loss_makes_no_tensor_of_python_numbers(row: dict[str, Any]) -> None:
                 made.append("".join(traceback.format_stack(limit=6)))
             return func(*args, **(kwargs or {}))
 
-    objective, members = build_objective(row, NOISE), make_members(3, 10)
+    objective, members = build_objective(row, NOISE), make_members(3, 10, row)
     x, y = batch(10)
     drawn = objective.draw(x, y, torch.Generator().manual_seed(0))
     with Watch():
@@ -181,6 +195,9 @@ def test_loss_makes_no_tensor_of_python_numbers(row: dict[str, Any]) -> None:
         ({"name": "consistency", "eta": -1}, "eta"),
         ({"name": "adp", "beta": float("nan")}, "beta"),
         ({"name": "gal", "weight": -1}, "weight"),
+        ({"name": "denoiser", "mse": -1}, "must not be negative, and not both be 0; given: -1.0 and 1.0"),
+        ({"name": "denoiser", "stability": float("nan")}, "must not be negative"),
+        ({"name": "denoiser", "mse": 0, "stability": 0}, "not both be 0; given: 0.0 and 0.0"),
         *(({"name": name, "num_noise": 0}, "num_noise .*; given: 0") for name in METHODS),
         *(({"name": name, "num_noise": "two"}, "num_noise must be a whole number") for name in METHODS),
         *(({"name": name, "num_noise": 1.5}, "num_noise must be a whole number") for name in METHODS),

@@ -1,4 +1,4 @@
-"""What shows results and checks them: `report`, `verify`, `gate`, `serve` and `theory diagnose`."""
+"""What shows results and checks them: `report`, `verify`, `gate`, `attack`, `serve` and `theory diagnose`."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 from typer import Argument, Option
 
 from shieldwall.cli.options import DataDir, Device, NoiseSeed, Run, TrustCode, console, names, numbers, say
@@ -48,14 +49,18 @@ def report_command(
     plot: Annotated[list[Path] | None, Option(
         help="Plot the curves (.png, .pdf or .svg); repeat it for more files.")] = None,
     html: Annotated[Path | None, Option(help="Write an interactive HTML page.")] = None,
+    by_class: Annotated[bool, Option(
+        "--by-class", help="Show the distribution of p_A and certified accuracy by class.")] = False,
     data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
 
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
+    from shieldwall.data.datasets import dataset_spec
+    from shieldwall.report.classes import hidden_tables
     from shieldwall.report.comparison import Comparison
-    from shieldwall.report.formats import check_table_path
+    from shieldwall.report.formats import check_table_path, to_terminal
     from shieldwall.report.plots import check_figure_path
     from shieldwall.results.record import held_out_records, read_runs
     from shieldwall.results.rows import rows_of
@@ -82,6 +87,8 @@ def report_command(
             say(f"left out, as it has none of these votes: {record.name}")
     comparison = Comparison(rows, chosen_radii, intervals)
     console.print(comparison, crop=False)
+    for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
+        console.print(to_terminal(part), crop=False)
     for path in table or ():
         comparison.save(path)
         say(f"table: {path}")
@@ -96,10 +103,11 @@ def report_command(
 
 def write_page(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
     """Write the interactive page of these rows."""
+    from shieldwall.data.datasets import dataset_spec
     from shieldwall.files import write_output
     from shieldwall.report.page.build import report_page
 
-    write_output(path, report_page(rows, radii, thumbnails(data_dir)).encode())
+    write_output(path, report_page(rows, radii, thumbnails(data_dir), dataset_spec).encode())
 
 
 def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
@@ -186,6 +194,47 @@ def gate_command(
     say(json.dumps(asdict(verdict)) if as_json else str(verdict))
     if not verdict.passed:
         raise typer.Exit(1)
+
+
+def attack_command(
+    run: Run,
+    lengths: Annotated[str, Option(
+        help="L2 lengths of the attack, such as 0.25,0.5; by default 1 to 4 times sigma.")] = "",
+    vote: Annotated[str, Option(help="The vote that is attacked: we, mme, member-1, ...")] = "we",
+    steps: Annotated[int, Option(help="PGD steps.")] = 20,
+    samples: Annotated[int, Option(help="Noise samples of each gradient.")] = 32,
+    n: Annotated[int, Option(help="Noise samples that judge each attacked image.")] = 1_000,
+    every: Annotated[int | None, Option(help="Attack only every K-th test input.", min=1)] = None,
+    limit: Annotated[int | None, Option(help="Attack at most N inputs.", min=1)] = None,
+    seed: NoiseSeed = None,
+    data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+) -> None:  # fmt: skip
+    """Attack the smoothed classifier by PGD: robust accuracy is at most what no attack breaks.
+
+    It writes `attack/VOTE.tsv` in the run folder, which `report --plot` draws above certified accuracy.
+    Example: `shieldwall attack runs/demo --limit 100`
+    """
+    import numpy as np
+
+    from shieldwall.results.record import FOLDER, read
+    from shieldwall.runs.attack import attack_run
+
+    path = resolve_run(run, to_write=True)
+    attack = attack_run(
+        path, vote=vote, lengths=numbers("--lengths", lengths), steps=steps, samples=samples, n=n,
+        every=every, limit=limit, seed=seed, data_dir=data_dir, device=device, console=console,
+    )  # fmt: skip
+    columns = {"L2 length": [f"{length:g}" for length in attack.lengths], "not broken, %": attack.accuracy}
+    certificates = (read(path) if (path / FOLDER).is_dir() else {}).get(vote)
+    if certificates is not None and np.isin(attack.indices, np.asarray(certificates.indices)).all():
+        same = certificates[np.isin(np.asarray(certificates.indices), attack.indices)]
+        columns["certified, %"] = same.certified_accuracy(None, attack.lengths)
+        if count := int((same.correct & (attack.broken < same.radii)).sum()):
+            console.print(f"warning: {count} inputs are broken within their certified radius")
+    table = Table(*columns, box=None, header_style="bold")
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(cells[0], *(f"{100 * share:.1f}" for share in cells[1:]))
+    console.print(table)
 
 
 def serve_command(

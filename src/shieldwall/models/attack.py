@@ -13,18 +13,20 @@ x, x' (B, C, H, W); eps (m, B, C, H, W); y (B,).
 """
 
 import math
+from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shieldwall.models.members import eval_mode
 
+Member = Callable[[Tensor], Tensor]
 TINY = 1e-20
 """Below this a gradient or a perturbation has no direction worth following."""
 
 
 def smoothed_pgd(
-    member: nn.Module, x: Tensor, y: Tensor, noise_by_copy: Tensor, epsilon: float | Tensor, steps: int
+    member: Member, x: Tensor, y: Tensor, noise_by_copy: Tensor, epsilon: float | Tensor, steps: int
 ) -> Tensor:
     """Images (B, C, H, W) within epsilon of x that `member` finds hard under this very noise.
 
@@ -43,7 +45,7 @@ def smoothed_pgd(
     return adversarial
 
 
-def smoothed_loss(member: nn.Module, x: Tensor, y: Tensor, noise_by_copy: Tensor) -> Tensor:
+def smoothed_loss(member: Member, x: Tensor, y: Tensor, noise_by_copy: Tensor) -> Tensor:
     """J for each image.  -> (B,)"""
     copies, size = noise_by_copy.shape[:2]
     logits: Tensor = member((x + noise_by_copy).flatten(0, 1))

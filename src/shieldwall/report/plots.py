@@ -24,6 +24,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.
 _STRONG, _THIN = 2.1, 0.9
 _ROAD = {"linewidth": 3.6, "alpha": 0.5}
 """A solid line below dashes of its colour."""
+_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
 _MAX_STEPS = 1000
 """More steps of a band cannot be seen, and make the file large."""
 
@@ -103,7 +104,7 @@ def accuracy_figure(
     labels = [title.removeprefix(f"{rows[0].run} " if one_run else "") for title in titles(rows)]
     banded = _with_band(rows, intervals)
     right = best = 0.0
-    for row, label, style in zip(rows, labels, styles(rows), strict=True):
+    for row, label, style in zip(rows, tuple(labels), styles(rows), strict=True):
         r = steps(row)
         values = accuracy(row, r)
         # A is constant on (r_{k-1}, r_k], which is what "pre" draws; the last point closes the curve.
@@ -115,6 +116,13 @@ def accuracy_figure(
             ends = band(row, at, intervals=intervals)
             axes.fill_between(at, *ends, color=style["color"], step="pre", zorder=1.5, **look)
         right, best = max(right, float(r[-1])), max(best, float(values[0]))
+        attack = row.record.attacks.get(row.vote)
+        if attack is not None and len(row.logs) == 1 and norm == "L2":  # robust accuracy lies between the two
+            inputs = "" if len(attack.truth) == row.num_inputs else f", {len(attack.truth)} inputs"
+            labels.append(f"{label} under attack{inputs}")
+            look = {"color": style["color"], "linestyle": ":", "marker": "v", "label": labels[-1]}
+            axes.plot(attack.lengths, attack.accuracy, **look)
+            right, best = max(right, attack.lengths[-1]), max(best, attack.accuracy[0])
 
     if radii is not None and len(radii):
         axes.set_xticks(sorted(radii))
@@ -128,7 +136,7 @@ def accuracy_figure(
     common = f"{rows[0].run}{f' ({combined})' * bool(combined)}" if one_run else combined
     heading = [line for line in (common, _about_bands(rows, banded, intervals)) if line]
     texts = [*heading, *labels]
-    place = _legend_place(rows, texts, right, top)
+    place = _legend_place(rows, texts, right, top) if len(labels) == len(rows) else _BESIDE
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
     axes.legend(title="\n".join(heading), alignment="left", frameon=False, **small, **place)
     if "bbox_to_anchor" in place and len(figure.axes) == 1:
@@ -203,4 +211,4 @@ def _legend_place(rows: Sequence[Row], texts: Sequence[str], right: float, top: 
             return {"loc": "upper right"}
         if all(accuracy(row, [right * width]) > top * height for row in rows):
             return {"loc": "lower left"}
-    return {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    return _BESIDE

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shieldwall.results.certificates import Certificates, shared, usual_bound
+from shieldwall.results.classes import carried
 from shieldwall.results.intervals import (
     abstentions,
     accuracy,
@@ -60,10 +61,12 @@ def accuracy_table(
     would be empty is left out. Nothing is marked as best where the rows cannot be compared.
     """
     title = describe(rows)
-    columns = _varied(rows) + _columns(rows, table_radii(rows, radii), intervals)
+    radii = table_radii(rows, radii)
+    columns = _varied(rows) + _columns(rows, radii, intervals)
     row_titles = [_without_place(row, of_row) for row, of_row in zip(rows, titles(rows), strict=True)]
     runs = [row.run for row in rows]
-    return Table(title, row_titles, runs, columns, notes(rows, intervals=intervals), intervals)
+    remarks = notes(rows, intervals=intervals) + _about_classes(rows, radii)
+    return Table(title, row_titles, runs, columns, remarks, intervals)
 
 
 def _varied(rows: Sequence[Row]) -> list[Column]:
@@ -191,6 +194,12 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
     elif averaged:
         lines.append(f"mean {PLUS_MINUS} standard deviation over {_seeds(averaged)}")
     return [line for line in lines if line]
+
+
+def _about_classes(rows: Sequence[Row], radii: Sequence[float]) -> list[str]:
+    found = [(log, carried(log.certificates, radii)) for row in rows for log in row.logs]
+    parts = [f"{log.title} at {c[0]:g}: {c[2]} of {c[3]} of class {c[1]}" for log, c in found if c]
+    return [f"warning: most inputs certified are of one class ({'; '.join(parts)})"] if parts else []
 
 
 def _about_envelopes(rows: Sequence[Row]) -> str:

@@ -18,6 +18,7 @@ from shieldwall.errors import UserError
 from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.recipes.recipe import distinctions
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
+from shieldwall.results.attacks import Attack
 from shieldwall.results.certificate_file import with_current_names
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED
 from shieldwall.results.certificates import Certificates, parse
@@ -115,6 +116,14 @@ class RunRecord:
         return {stage: facts for stage, facts in stages.items() if isinstance(facts, dict)}
 
     @cached_property
+    def attacks(self) -> Mapping[str, Attack]:
+        """What attacks on the test inputs found, by vote."""
+        if self.settings.get(SPLIT) == HELD_OUT:
+            return {}
+        texts = {name: text for name, text in self.files.items() if name.startswith("attack/")}
+        return {_stem(Path(name)): Attack.parse(text, str(self.home / name)) for name, text in texts.items()}
+
+    @cached_property
     def training(self) -> Sequence[Mapping[str, Any]]:
         """The epochs of the training log; a last line that was cut off is left out."""
         lines = self.files.get("training.jsonl", "").split("\n")
@@ -207,7 +216,8 @@ def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecor
 
 def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:
     sums = Sums.read(run)
-    return sums, _texts(run, RUN_FILES, sums)
+    attacks = [_name_in(run, file) for file in sorted(run.glob("attack/*.tsv"))]
+    return sums, _texts(run, [*RUN_FILES, *attacks], sums)
 
 
 def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:

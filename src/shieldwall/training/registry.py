@@ -8,6 +8,7 @@ from shieldwall.noise.distributions import Noise
 from shieldwall.recipes.fields import build
 from shieldwall.training.adp import ADP
 from shieldwall.training.consistency import Consistency
+from shieldwall.training.denoising import Denoising
 from shieldwall.training.drt import DRT
 from shieldwall.training.gal import GAL
 from shieldwall.training.gaussian import GaussianAugmentation
@@ -24,6 +25,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "consistency": Consistency,
     "adp": ADP,
     "gal": GAL,
+    "denoiser": Denoising,
     "drt": DRT,
 }
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
+from shieldwall.report.classes import Spec, hidden_tables
+from shieldwall.report.formats import to_html
 from shieldwall.report.page import charts, tables
 from shieldwall.report.page.curves import (
     SIGMA,
@@ -33,12 +35,14 @@ def report_page(
     rows: Sequence[Row],
     radii: Sequence[float] | None = None,
     thumbnails: Callable[[str], Thumbnails | None] = lambda data: None,
+    spec: Spec | None = None,
 ) -> str:
     """The report of rows of one log each, as HTML: the same input gives the same text.
 
     Args:
         radii: of the tables; by default the paper's where it has rows for these runs.
         thumbnails: the pictures of a data set's test inputs, by its name; None where there are none.
+        spec: the shape and the names of classes of a data set, by its name.
     """
     norm, logs = shared_norm(rows), log_curves(rows)
     envelopes, hidden = envelope_curves(logs), starts_hidden(logs)
@@ -80,6 +84,7 @@ def report_page(
         radii=len(radii), of_logs=tables.log_table(logs, table.columns, len(radii)),
         of_envelopes=tables.envelope_table(envelopes, radii, len(logs)) if envelopes else None,
         envelope_of=" = ".join(filter(None, [SIGMA, shared(curve.sigma for curve in envelopes)])),
+        hidden=[(part.title, to_html(part)) for part in hidden_tables(rows, radii, spec)],
         beside=[tables.compare_with_paper(pair, radii) for pair in pairs],
         groups=[(group, [k for k, p in enumerate(training) if p.group == group]) for group in charts.GROUPS],
         panels=training, panel_charts=training_charts,
