@@ -37,6 +37,8 @@ class Column:
     best: list[bool]
     margins: list[str]
     """What follows the number in each cell: its deviation over seeds, its interval, or nothing."""
+    is_ranked: bool = False
+    """Whether its cells can be compared, so that there is a best."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], comp
     """Marks the highest as shown, if the rows can be compared and not all are equal."""
     numbers = {cell for cell in cells if cell}
     top = max(numbers, key=float, default="") if compare and len(numbers) > 1 else None
-    return Column(heading, cells, [cell == top for cell in cells], margins)
+    return Column(heading, cells, [cell == top for cell in cells], margins, compare)
 
 
 def _between(low: str, high: str) -> str:

@@ -59,7 +59,6 @@ def report_page(
     run_styles = [styles.training(curve) for curve in runs]
     training = charts.panels([curve.row.record.training for curve in runs])
     training_charts = [charts.training_chart(panel, run_styles) for panel in training]
-    strides = {line.run: line.stride for panel in training for line in panel.lines if line.stride > 1}
     inputs, remarks = gallery(logs, thumbnails)
     toggles = {
         name: [
@@ -81,7 +80,7 @@ def report_page(
     return _render(
         title=rows[0].run if len(runs) == 1 else f"A comparison of {len(runs)} runs",
         table=table, toggles=toggles, has_envelope=bool(envelopes), chart=chart, grid=grid, key=styles.key,
-        radii=len(radii), of_logs=tables.log_table(logs, table.columns, len(radii)),
+        radii=len(radii), of_logs=tables.log_table(logs, table.columns),
         of_envelopes=tables.envelope_table(envelopes, radii, len(logs)) if envelopes else None,
         envelope_of=" = ".join(filter(None, [SIGMA, shared(curve.sigma for curve in envelopes)])),
         hidden=[(part.title, to_html(part)) for part in hidden_tables(rows, radii, spec)],
@@ -89,7 +88,6 @@ def report_page(
         groups=[(group, [k for k, p in enumerate(training) if p.group == group]) for group in charts.GROUPS],
         panels=training, panel_charts=training_charts,
         runs=[(curve.row.run, style) for curve, style in zip(runs, run_styles, strict=True)],
-        thinned=[(runs[run].row.run, stride) for run, stride in sorted(strides.items())],
         remarks=remarks, gallery_choices=_gallery_choices(logs), made=tables.made_with(logs),
         records=[curve.row.record for curve in runs], data=data, gallery_data=inputs,
     )  # fmt: skip

@@ -33,7 +33,6 @@ _NAMES = {
     "cm": "confidence margin loss",
     "loss": "total loss",
 }
-_MOST_EPOCHS = 300
 
 
 @dataclass(frozen=True)
@@ -173,8 +172,6 @@ class History(NamedTuple):
     run: int
     epochs: list[int]
     values: list[float | None]
-    stride: int
-    """The step between epochs that are kept; the last epoch always is."""
 
     @property
     def last(self) -> str:
@@ -192,13 +189,11 @@ def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
     """The panels of several runs, which lines name by their place; runs without a log have no lines."""
     lines: dict[str, list[History]] = {}
     for run, records in enumerate(logs):
-        stride = math.ceil(len(records) / _MOST_EPOCHS) or 1
-        kept = [*records[:-1:stride], *records[-1:]]
-        epochs = [record["epoch"] for record in kept]
-        for key in dict.fromkeys(key for record in kept for key in record if key not in _NO_CURVES):
-            numbers = [_number(record.get(key)) for record in kept]
+        epochs = [record["epoch"] for record in records]
+        for key in dict.fromkeys(key for record in records for key in record if key not in _NO_CURVES):
+            numbers = [_number(record.get(key)) for record in records]
             if any(number is not None for number in numbers):
-                lines.setdefault(key, []).append(History(run, epochs, _shown(key, numbers), stride))
+                lines.setdefault(key, []).append(History(run, epochs, _shown(key, numbers)))
     shown = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
     return sorted(shown, key=lambda panel: GROUPS.index(panel.group))
 

@@ -1,6 +1,7 @@
 """The page's tables: certified accuracy of each log and envelope, beside the paper's, and how it was made."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from shieldwall.report.page.curves import MINUS, NOTHING, RHO, SIGMA, Curve
@@ -8,17 +9,15 @@ from shieldwall.report.tables import AT_LEAST, Column, accuracy_table
 from shieldwall.results.certificates import shared
 from shieldwall.results.intervals import accuracy, average_radius
 from shieldwall.results.paper import PaperRow, counterpart
-from shieldwall.results.rows import incomparable_settings
 from shieldwall.vocabulary import SIGMAS
 
 _SHORT_COMMIT = 10
 
 
 class CurveTable(NamedTuple):
-    """A line for each curve, from the one at the place `first` on; the first `ranked` columns have a best."""
+    """A line for each curve, from the one at the place `first` on."""
 
     columns: Sequence[Column]
-    ranked: int
     first: int
     titles: list[str]
     groups: list[str]
@@ -42,24 +41,21 @@ class PaperComparison(NamedTuple):
     lines: list[tuple[str, tuple[str, ...]]]
 
 
-def log_table(curves: Sequence[Curve], columns: Sequence[Column], num_radii: int) -> CurveTable:
+def log_table(curves: Sequence[Curve], columns: Sequence[Column]) -> CurveTable:
     """Certified accuracies, ACR, abstentions and inputs of each log."""
     groups = [curve.row.run for curve in curves]
     one_run = len(set(groups)) == 1 and len(curves) > 1
-    bounds = any(curve.row.stopped_early for curve in curves)  # ACRs that are lower bounds are not compared
-    ranked = 0 if incomparable_settings([curve.row for curve in curves]) else num_radii + (not bounds)
-    titles = [curve.protocol if one_run else curve.title for curve in curves]
-    return CurveTable(columns, ranked, 0, titles, groups)
+    return CurveTable(columns, 0, [curve.protocol if one_run else curve.title for curve in curves], groups)
 
 
 def envelope_table(envelopes: Sequence[Curve], radii: Sequence[float], first: int) -> CurveTable:
     """Certified accuracies of each envelope, ranked if all are over the same sigmas."""
-    rows = [envelope.row for envelope in envelopes]
-    same_sigmas = shared(envelope.sigma for envelope in envelopes) is not None
-    ranked = len(radii) if same_sigmas and not incomparable_settings(rows) else 0
-    titles = [f"{curve.method} {curve.protocol}" if same_sigmas else curve.title for curve in envelopes]
-    columns = accuracy_table(rows, radii).columns[: len(radii)]
-    return CurveTable(columns, ranked, first, titles, [curve.method for curve in envelopes])
+    columns = accuracy_table([curve.row for curve in envelopes], radii).columns[: len(radii)]
+    titles = [f"{curve.method} {curve.protocol}" for curve in envelopes]
+    if shared(curve.sigma for curve in envelopes) is None:
+        columns = [replace(column, is_ranked=False) for column in columns]
+        titles = [curve.title for curve in envelopes]
+    return CurveTable(columns, first, titles, [curve.method for curve in envelopes])
 
 
 def paper_pairs(curves: Sequence[Curve]) -> list[PaperPair]:
