@@ -35,14 +35,9 @@ class Build(Protocol):
 
 
 def fastest(
-    build: Build,
-    draws: int,
-    threads: Sequence[int],
-    *,
-    batch_size: int | None = None,
-    compile: bool | None = None,
-    clock: Clock = time.perf_counter,
-) -> Sampler:
+    build: Build, draws: int, threads: Sequence[int], *, batch_size: int | None = None,
+    compile: bool | None = None, clock: Clock = time.perf_counter,
+) -> Sampler:  # fmt: skip
     """The sampler to use for this number of draws. Torch is left with the best of these numbers of threads.
 
     A batch size and a choice about compiling that are not None are kept.
@@ -74,17 +69,16 @@ def fastest(
 def cost_note(sampler: Sampler, inputs: int, option: str, clock: Clock = time.perf_counter) -> str:
     """What long work will cost at most, by a trial; nothing where it takes less than a minute."""
     looks = sampler.stopping.looks()
-    draws = sampler.n0 + looks[-1]
+    draws, is_fixed = sampler.n0 + looks[-1], len(looks) == 1
     if draws * inputs < LEAST_NOTED:
         return ""
     seconds = draws * seconds_per_draw(sampler, sampler.batch_size, clock)
-    if seconds * inputs < 60:
+    if (total := seconds * inputs / 60) < 1:
         return ""
-    total = seconds * inputs / 60
     whole = f"{total:.0f} minutes" if total < 120 else f"{total / 60:.0f} hours"
-    advice = f"; {option} stops at an image once these radii are decided" if len(looks) == 1 else ""
+    advice = f"; {option} stops at an image once these radii are decided" if is_fixed else ""
     each = f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2g}"
-    return f"{'about' if len(looks) == 1 else 'at most'} {each} s an image, {whole} in all{advice}"
+    return f"{'about' if is_fixed else 'at most'} {each} s an image, {whole} in all{advice}"
 
 
 def _best(seconds: dict[int, float], default: int) -> int:

@@ -54,11 +54,9 @@ class ADP(Objective):
         entropy = -(log_p.exp() * log_p).sum(-1).mean()
         log_volume = log_det_gram(non_maximal(logits, labels)).mean()
         terms = {
-            "cross_entropy": cross_entropies.detach() / len(members),
-            "entropy": entropy.detach(),
-            "log_volume": log_volume.detach(),
-            "noisy_accuracy": accuracies.mean(),
-        }
+            "cross_entropy": cross_entropies.detach() / len(members), "entropy": entropy.detach(),
+            "log_volume": log_volume.detach(), "noisy_accuracy": accuracies.mean(),
+        }  # fmt: skip
         return Loss(cross_entropies - self.alpha * entropy - self.beta * log_volume, terms, accuracies)
 
 

@@ -42,13 +42,9 @@ from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, member_logits, widened
 
 CHOICES = {
-    "norm": ("squared", "plain"),
-    "average": ("valid", "batch"),
-    "cm_over": ("members", "pairs"),
-    "points": ("own", "noisy"),
-    "design": ("pairwise", "overall"),
-    "runner_up": ("any", "same"),
-}
+    "norm": ("squared", "plain"), "average": ("valid", "batch"), "cm_over": ("members", "pairs"),
+    "points": ("own", "noisy"), "design": ("pairwise", "overall"), "runner_up": ("any", "same"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,13 +106,17 @@ class DRT(Objective):
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         self.check_members(len(members))
-        points = [self._points(m, batch).detach().requires_grad_(self.rho_gd > 0) for m in members]
+        taken = [batch.noisy if self.points == "noisy" else self.base.inputs(m, batch) for m in members]
+        points = [inputs.detach().requires_grad_(self.rho_gd > 0) for inputs in taken]
         trained = [not self.turns or k == self.update % len(members) for k in range(len(members))]
         logits = []
         for member, inputs, is_trained in zip(members, points, trained, strict=True):
             with native_double_backward() if is_trained else nullcontext():
                 logits.append(member_logits(member, inputs))
-        base = self.base.sum_of_losses(members, batch, self._base_logits(members, batch, logits))
+        base_logits = logits
+        if self.points == "noisy" and self.base.has_own_inputs:
+            base_logits = [member_logits(m, self.base.inputs(m, batch)) for m in members]
+        base = self.base.sum_of_losses(members, batch, base_logits)
         margins = [true_margin(own, batch.labels) for own in logits]
         is_correct = torch.stack([own.detach().argmax(-1) == batch.labels for own in logits])
         correct = is_correct.to(margins[0].dtype)
@@ -137,18 +137,6 @@ class DRT(Objective):
             total = total + self.rho_gd * gd
             terms |= {"gd": gd.detach(), "cosine": mean_cosine([g.detach() for g in gradients], groups)}
         return Loss(total, terms, base.accuracies)
-
-    def _points(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
-        """Where this member's margin is taken."""
-        return batch.noisy if self.points == "noisy" else self.base.inputs(member, batch)
-
-    def _base_logits(
-        self, members: Sequence[nn.Module], batch: NoisyBatch, logits: Sequence[Tensor]
-    ) -> Sequence[Tensor]:
-        """The logits that the base's loss is taken from: those at `points`, unless it is taken elsewhere."""
-        if self.points == "noisy" and self.base.has_own_inputs:
-            return [member_logits(m, self.base.inputs(m, batch)) for m in members]
-        return logits
 
     def _weights(self, valid: Tensor, batch: NoisyBatch) -> Tensor:
         """What each entry counts in an average, from its validity, 0. or 1.: (rows, B) -> (rows, B)"""

@@ -55,10 +55,9 @@ class GAL(Objective):
             gradients = [torch.autograd.grad(own.sum(), noisy, create_graph=True)[0] for own in losses]
             alignment = log_mean_exp_cosine([gradient.flatten(1) for gradient in gradients]).mean()
         terms = {
-            "cross_entropy": cross_entropies.detach() / len(members),
-            "alignment": alignment.detach(),
+            "cross_entropy": cross_entropies.detach() / len(members), "alignment": alignment.detach(),
             "noisy_accuracy": accuracies.mean(),
-        }
+        }  # fmt: skip
         return Loss(cross_entropies + self.weight * alignment, terms, accuracies)
 
 

@@ -64,10 +64,9 @@ class MACER(MemberObjective):
         hinged = torch.where((gap > 0) & (gap < self.gamma), self.gamma - gap, 0.0)
         robustness = self.noise.sigma / 2 * hinged.mean()
         terms = {
-            "classification": classification.detach(),
-            "robustness": robustness.detach(),
+            "classification": classification.detach(), "robustness": robustness.detach(),
             "smoothed_accuracy": accuracy(log_p, batch.y),
-        }
+        }  # fmt: skip
         return classification + self.lam * robustness, terms
 
 
