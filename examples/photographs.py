@@ -96,7 +96,7 @@ def main() -> None:
     ).labels
 
     for k, (name, radius) in enumerate(zip(names, certificates.radii, strict=True)):
-        right = "right" if certificates.labels[k] == truth[k] else f"it is a {data.classes[truth[k]]}"
+        right = "right" if certificates.labels[k] == truth[k] else f"it is {data.classes[truth[k]]}"
         after = "abstains" if answers[k] == sw.ABSTAIN else data.classes[answers[k]]
         print(f"{k * (count // 10):5d}  {name:10} {right:16} radius {radius:.2f}  attacked: {after}")
 

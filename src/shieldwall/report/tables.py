@@ -15,10 +15,11 @@ from shieldwall.results.intervals import (
     accuracy_interval,
     average_radius,
 )
-from shieldwall.results.metrics import default_radii
+from shieldwall.results.metrics import default_radii, largest_radius
 from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sigmas_of, titles
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+NONE = "-"
 AT_LEAST = "\N{GREATER-THAN OR EQUAL TO}"
 STOPPED_EARLY = (
     f"sampling stopped early: an ACR with {AT_LEAST} is a lower bound; "
@@ -103,7 +104,8 @@ def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[C
     margins = [_margins_by_radius(row, radii, intervals) for row in rows]
     columns = []
     for k, r in enumerate(radii):
-        cells, of_radius = [_percent(share) for share in accuracies[:, k]], [margin[k] for margin in margins]
+        cells = [_share(row, r, share) for row, share in zip(rows, accuracies[:, k], strict=True)]
+        of_radius = ["" if cell == NONE else margin[k] for cell, margin in zip(cells, margins, strict=True)]
         columns.append(_ranked(("" if r else "clean", _radius(r)), cells, of_radius, compare))
     shares = [abstentions(row) for row in rows]
     columns += [
@@ -151,13 +153,22 @@ def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
 
 def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], compare: bool) -> Column:
     """Marks the highest as shown, if the rows can be compared and not all are equal."""
-    numbers = {cell for cell in cells if cell}
-    top = max(numbers, key=float, default="") if compare and len(numbers) > 1 else None
+    shown = set(cells) - {""}
+    top = max(shown - {NONE}, key=float, default="") if compare and len(shown) > 1 else None
     return Column(heading, cells, [cell == top for cell in cells], margins, compare)
 
 
 def _between(low: str, high: str) -> str:
     return f"[{low}, {high}]"
+
+
+def _share(row: Row, radius: float, share: float) -> str:
+    return NONE if is_out_of_reach(row, radius) else _percent(share)
+
+
+def is_out_of_reach(row: Row, radius: float) -> bool:
+    """Whether n samples cannot certify this radius at any input of the row."""
+    return radius > max(map(largest_radius, row.certificates))
 
 
 def _percent(fraction: float) -> str:

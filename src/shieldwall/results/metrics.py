@@ -1,7 +1,8 @@
-"""The radii of a table, where none are given."""
+"""The radii of a table: those shown where none are given, and the largest that n allows."""
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def default_radii(certificates: Sequence[Certificates]) -> Floats:
         step = _round_step(largest / (_LEAST_RADII - 1))
     # 0.15 / 0.05 is 2.9999999999999996 and 3 * 0.05 is 0.15000000000000002: without the slack
     # and the rounding, an input certified at just 0.15 would not count at 0.15.
-    count = math.floor(largest / step + _SLACK)
+    count = math.floor(largest / step * (1 + _SLACK))
     return np.array([float(f"{k * step:.10g}") for k in range(count + 1)])
 
 
@@ -40,3 +41,12 @@ def _round_step(most: float) -> float:
     """The largest of 1, 2.5 and 5 times a power of ten that is at most `most`."""
     power = math.floor(math.log10(most) + _SLACK)
     return max(step for step in (10.0**power * m for m in (1, 2.5, 5)) if step <= most * (1 + _SLACK))
+
+
+def largest_radius(certificates: Certificates) -> float:
+    """sigma Phi^-1(alpha^(1/n)), where all n samples of an input agree; infinite where n sets no limit."""
+    n, alpha, sigma = certificates.fixed_n, certificates.alpha, certificates.sigma
+    is_gaussian = str(certificates.noise).startswith("gaussian") and certificates.norm == "l2"
+    if not (n and alpha and sigma and is_gaussian) or certificates.stopped_early:
+        return math.inf
+    return max(sigma * NormalDist().inv_cdf(alpha ** (1 / n)), float(certificates.radii.max(initial=0.0)))

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from shieldwall.report.formats import to_markdown
-from shieldwall.report.tables import Column, Table, accuracy_table
+from shieldwall.report.tables import NONE, Column, Table, accuracy_table, is_out_of_reach
 from shieldwall.results import paper
 from shieldwall.results.intervals import accuracy, average_radius
 from shieldwall.results.paper import PaperRow
@@ -178,6 +178,8 @@ def _title(row: PaperRow, printed: Sequence[PaperRow], runs: str) -> str:
 
 def _at_radius(ours: Row, printed: PaperRow, radius: float) -> _Cell:
     share, theirs = float(accuracy(ours, [radius])[0]), printed.accuracy.get(radius)
+    if is_out_of_reach(ours, radius):
+        return _Cell(NONE, "" if theirs is None else f"{theirs:.1f}")
     if theirs is None:
         return _Cell(f"{100 * share:.1f}")
     inputs = INPUTS.get(printed.dataset, 1_000)
