@@ -55,6 +55,8 @@ class _Known:
     url: str = ""
     files: Mapping[str, tuple[int, str]] = field(default_factory=dict)  # bytes and SHA-256
     advice: str = ""
+    unpacked: tuple[str, ...] = ()
+    """SHA-256 of each member, where `files` is an archive of them."""
 
 
 _DIGITS = tuple("0123456789")
@@ -69,6 +71,14 @@ _IMAGENET = (
     "imagenet/val/<class>/*.JPEG in a data folder, and give that folder or name it in $SHIELDWALL_DATA"
 )
 _CIFAR_SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+_CIFAR_BATCHES = (
+    "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+)
 
 
 def _idx_set(
@@ -113,6 +123,7 @@ KNOWN = {
         "https://www.cs.toronto.edu/~kriz/",
         {"cifar-10-binary.tar.gz": (170_052_171, _CIFAR_SHA256)},
         "run `shieldwall data fetch cifar10` (the binary version; the python version is not read)",
+        _CIFAR_BATCHES,
     ),
     **{
         name: _Known(
@@ -257,7 +268,7 @@ def fetch(
     `destination` is by default the first root that is searched. `base_url` replaces the official source.
     `on_progress` is called with a file's name, the bytes received and the total bytes.
     """
-    from shieldwall.data.files import download, unpack
+    from shieldwall.data.files import download, has_sha256, unpack
 
     known = _known(name)
     if not known.files:
@@ -266,8 +277,8 @@ def fetch(
         raise UserError(f"{name} cannot be fetched: {known.advice}")
     root = roots()[0] if destination is None else destination
     folder = root / known.folders[0]
-    there = [path.stat().st_size for path in _members(folder, known).values()]
-    if name == "cifar10" and len(there) == len(known.members) and not any(size % 3_073 for size in there):
+    members = (folder / f"{member}{known.suffixes[0]}" for member in known.members)
+    if known.unpacked and all(map(has_sha256, members, known.unpacked)):
         return folder
     url = (base_url or known.url).rstrip("/") + "/"
     for file, (size, sha256) in known.files.items():

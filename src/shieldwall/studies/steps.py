@@ -173,9 +173,11 @@ class Places:
             )
         if step.kind == "certify":
             return self.readable(run) is not None
-        packed = self.archive(run)
-        written = [path.stat().st_mtime_ns for path in (folder / self.certificates(run)).glob("*.tsv")]
-        is_packed = packed.is_file() and bool(written) and packed.stat().st_mtime_ns >= max(written)
+        if not (archive := self.archive(run)).is_file():
+            return self._packed(run) is not None
+        packed, names = Files(archive), (folder / self.certificates(run)).glob("*.tsv")
+        written = [path.relative_to(folder).as_posix() for path in names]
+        is_packed = bool(written) and all(packed.read(name) == Files(folder).read(name) for name in written)
         return is_packed or self._packed(run) is not None
 
     def state(self, step: Step) -> str:
