@@ -33,8 +33,10 @@ from shieldwall.results.archive import SUFFIX, read_archive
 from shieldwall.results.checks import SUMS, Sums
 
 SECONDS_COLUMN = 5
-TIMED = {".lock", "environment.json", SUMS, "log.txt"}
+TIMED = {".lock", "environment.json", SUMS}
 """Files that say when something was done, digests of these among them."""
+LOG = Path(tempfile.gettempdir()) / f"faults-{os.getpid()}.txt"
+"""What the last command said; not on the disk that fills up."""
 STUDY = """\
 summary: two rows on digits
 schedule.epochs: 3
@@ -95,7 +97,7 @@ def start(
     command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **(variables or {})}
-    with (folder / "log.txt").open("ab") as log:
+    with LOG.open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "shieldwall", *command],
             cwd=folder,
@@ -187,7 +189,9 @@ def with_kills(
                     ended = process.wait(timeout=600)
                 else:
                     ended = process.wait(chance.uniform(0, seconds))
-                tally.faults += [] if ended == 0 else [f"{job.name} ended with code {ended}"]
+                tally.faults += (
+                    [] if ended == 0 else [f"{job.name} ended with code {ended}: {LOG.read_text()[-300:]}"]
+                )
             except subprocess.TimeoutExpired:
                 kill(process, chance, tally)
         close(job, folder, expected, tally)
@@ -235,8 +239,7 @@ def with_full_disk(job: Job, folder: Path, expected: Mapping[str, bytes], chance
                 os.posix_fallocate(file.fileno(), 0, max(1, disk.free - room))
             ended = finish(job.command, place)
             filler.unlink()
-            said = (place / "log.txt").read_text(errors="replace")
-            (place / "log.txt").unlink()
+            said = LOG.read_text(errors="replace")
             if ended != 0:
                 tally.done["full disks"] += 1
                 if "the disk is full" not in said or "Traceback" in said:
@@ -261,7 +264,7 @@ def with_jumping_clock(
             process = start(job.command, folder, {"LD_PRELOAD": str(library)})
             try:
                 if (code := process.wait(limit)) != 0:
-                    tally.faults.append(f"under a jumping clock {job.name} ended with code {code}")
+                    tally.faults.append(f"under a jumping clock {job.name}: {code}, {LOG.read_text()[-300:]}")
             except subprocess.TimeoutExpired:
                 kill(process, chance, tally)
             for path in folder.rglob("*"):
@@ -285,7 +288,7 @@ def jobs(work: Path) -> list[Job]:
     base.mkdir()
     train = ["train", "digits-gaussian", "--set", "schedule.epochs=2", "--set", "members=2", "--out", "run"]
     if finish(train, base) != 0:
-        raise SystemExit((base / "log.txt").read_text())
+        raise SystemExit(LOG.read_text())
     return [
         Job(
             "a certification",
@@ -306,7 +309,7 @@ def main(kills: int, seed: int, work: Path) -> int:
         whole.mkdir()
         job.make(whole)
         if finish(job.command, whole) != 0:
-            raise SystemExit((whole / "log.txt").read_text())
+            raise SystemExit(LOG.read_text())
         seconds, expected, folder = time.monotonic() - began, contents(whole), work / "disturbed"
         print(f"{job.name}: {len(expected)} files to compare, undisturbed in {seconds:.0f} s", flush=True)
         shutil.rmtree(whole)
@@ -330,4 +333,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(main(options.kills, options.seed, Path(folder)))
+        try:
+            sys.exit(main(options.kills, options.seed, Path(folder)))
+        finally:
+            LOG.unlink(missing_ok=True)

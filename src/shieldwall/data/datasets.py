@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, checked, unknown_name
 
 if TYPE_CHECKING:
     from shieldwall.data.splits import Dataset
@@ -187,6 +187,7 @@ def _load_own(name: str) -> "Dataset":
     return Dataset(name, first, everything, classes, (channels, height, width))
 
 
+@checked
 def dataset_spec(name: str) -> DatasetSpec:
     """The shape (C, H, W) and the class names of the data set `name`, without its files.
 
@@ -226,6 +227,7 @@ def _idx_length(labels: Path) -> int:
     return size - 8
 
 
+@checked
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
     """Load the data set `name` from the first folder that holds it, or the images of folder:PATH."""
     if name.startswith(OWN):

@@ -64,8 +64,9 @@ class Schedule:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "decay_every", "warmup"):
             check_int(f"schedule.{name}", getattr(self, name))
-        for name in ("lr", "decay", "momentum", "weight_decay"):
-            check_number(f"schedule.{name}", getattr(self, name))
+        for name in ("lr", "decay", "momentum", "weight_decay", "clip"):
+            if name != "clip" or self.clip is not None:
+                check_number(f"schedule.{name}", getattr(self, name))
         for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
             if not 0 < getattr(self, name) < _HUGE:
                 raise UserError(

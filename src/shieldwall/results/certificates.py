@@ -117,7 +117,13 @@ class Certificates:
 
     def with_truth(self, truth: ArrayLike) -> "Certificates":
         """The same certificates with the true classes, which accuracies need."""
-        classes = np.asarray(truth, dtype=np.int64)
+        try:
+            classes = np.asarray(truth).astype(np.int64)
+            is_whole = bool(np.all(classes == np.asarray(truth)))
+        except (TypeError, ValueError, OverflowError):
+            is_whole = False
+        if not is_whole:
+            raise UserError(f"the true classes must be whole numbers; given: {truth!r}")
         if classes.shape != self.labels.shape:
             raise UserError(f"{len(self)} certificates need as many true classes; given: {classes.shape}")
         return replace(self, truth=classes)

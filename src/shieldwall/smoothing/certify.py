@@ -23,7 +23,7 @@ from shieldwall import binomial
 from shieldwall.console import progress_bar
 from shieldwall.devices import check_memory
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
-from shieldwall.errors import UserError, check_int
+from shieldwall.errors import UserError, check_int, checked
 from shieldwall.models.classifier import UNIT, as_classifier, count_members
 from shieldwall.models.members import as_member_list, infer_device
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise, check_noise
@@ -40,6 +40,7 @@ _SINGLE = "classifier"
 """The name of the only vote, for one classifier."""
 
 
+@checked
 def certify(
     classifier: Any,
     x: Tensor | NDArray[Any],
@@ -93,7 +94,8 @@ def certify(
     """
     images, noise = checked_inputs(x, noise, value_range)
     classifier = as_classifier(classifier, images[:1], device)
-    certification = _certification(n0, n, alpha, bound, radii, norm, precision or own_precision([classifier]))
+    precision = own_precision([classifier]) if precision is None else precision
+    certification = _certification(n0, n, alpha, bound, radii, norm, precision)
     _warn_of_other_noise([classifier], noise)
     by_vote = _certify(
         [classifier], None, images, noise, certification, seed,
@@ -103,6 +105,7 @@ def certify(
     return by_vote[_SINGLE]
 
 
+@checked
 def certify_members(
     members: Iterable[Any],
     x: Tensor | NDArray[Any],
@@ -135,7 +138,8 @@ def certify_members(
         raise UserError("certification needs at least one member; none was given")
     images, noise = checked_inputs(x, noise, value_range)
     members = [as_classifier(member, images[:1], device) for member in members]
-    certification = _certification(n0, n, alpha, bound, radii, norm, precision or own_precision(members))
+    precision = own_precision(members) if precision is None else precision
+    certification = _certification(n0, n, alpha, bound, radii, norm, precision)
     _warn_of_other_noise(members, noise)
     return _certify(
         members, vote_set(votes, count_members(members)), images, noise, certification, seed,
@@ -208,6 +212,7 @@ class Predictions:
     """(M, K): how often each class won."""
 
 
+@checked
 def predict(
     classifier: Any,
     x: Tensor | NDArray[Any],
@@ -242,7 +247,8 @@ def predict(
     sampler = Sampler(
         [classifier], None, noise, 0, FixedSampleSize(n), seed=seed, shape=images.shape[1:],
         device=infer_device([classifier], images, device), batch_size=batch_size,
-        precision=precision or own_precision([classifier]), prepare=True, example=images[0],
+        precision=own_precision([classifier]) if precision is None else precision, prepare=True,
+        example=images[0],
     )  # fmt: skip
     estimation = _counts(sampler, images, indices, progress=False)[2][:, 0]
     top = np.sort(estimation, axis=-1)[:, ::-1]
@@ -269,7 +275,10 @@ def checked_inputs(
     x: Tensor | NDArray[Any], noise: Noise | float, value_range: tuple[float, float] | None
 ) -> tuple[Tensor, Noise]:
     """The inputs as a checked float32 tensor, and the noise: whole numbers are pixels of the given range."""
-    images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
+    try:
+        images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
+    except TypeError:
+        raise UserError(f"inputs must be numbers; given: an array of {np.asarray(x).dtype}") from None
     is_float64 = isinstance(x, np.ndarray) and images.dtype == torch.float64
     if is_float64 or (getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT):
         images = images.float()
@@ -314,6 +323,18 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
     noise.validate(x)
 
 
+def checked_indices(indices: Sequence[int] | None, count: int, what: str = "inputs") -> Ints:
+    """The index of each input, by default 0 to M - 1."""
+    try:
+        given = range(count) if indices is None else indices
+        where = np.array([operator.index(index) for index in given], dtype=np.int64)
+    except (TypeError, OverflowError):
+        raise UserError(f"indices must be whole numbers, one for each input; given: {indices!r}") from None
+    if len(where) != count:
+        raise UserError(f"{count} {what} need {count} indices; given: {len(where)}")
+    return where
+
+
 def _check_batch(size: int | None, x: Tensor) -> None:
     if size is not None:
         check_int("batch_size", size)
@@ -327,13 +348,7 @@ def _counts(
 
     The arrays are read-only, so that certificates of many votes can share them.
     """
-    try:
-        given = range(len(x)) if indices is None else indices
-        where = np.array([operator.index(index) for index in given], dtype=np.int64)
-    except (TypeError, OverflowError):
-        raise UserError(f"indices must be whole numbers, one for each input; given: {indices!r}") from None
-    if len(where) != len(x):
-        raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(where)}")
+    where = checked_indices(indices, len(x))
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))
     selection = estimation = np.empty(0, np.int64)
     console = Console(stderr=True, quiet=not progress)

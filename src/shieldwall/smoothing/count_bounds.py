@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, check_text, unknown_name
 from shieldwall.smoothing.betting import sequence_lower
 
 _RECORDED = "one-sided, two-sided(SHARE), sequential(N,SHARE,SHARE)"
@@ -139,8 +139,9 @@ LAST_LOOK = 1 - Sequential.unanimous - Sequential.sequence
 
 def parse_bound(text: Bound | str) -> Bound:
     """The bound that a certificate file records as `text`; a bound is returned as it is."""
-    if not isinstance(text, str):
+    if isinstance(text, Bound):
         return text
+    check_text("bound", text)
     name, _, argument = text.removesuffix(")").partition("(")
     try:
         match name:

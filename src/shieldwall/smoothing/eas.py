@@ -40,10 +40,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shieldwall import binomial
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, checked
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Certificates
-from shieldwall.smoothing.certificates import Ints, validate_counts
+from shieldwall.smoothing.certificates import Ints, check_precision, validate_counts
 from shieldwall.smoothing.count_bounds import Bound, OneSided, Sequential, TwoSided, parse_bound
 from shieldwall.smoothing.radius import Ball
 from shieldwall.vocabulary import ABSTAIN
@@ -56,6 +56,7 @@ PREFIX = "after-smoothing"
 """What the bound of these certificates begins with in a file, before `-two-sided` or `-sequential`."""
 
 
+@checked
 def eas_from_counts(
     selection_counts: "ArrayLike | Tensor",
     counts: "ArrayLike | Tensor",
@@ -78,8 +79,10 @@ def eas_from_counts(
     estimation = validate_counts("counts", counts)
     _check_counts(selection, estimation)
     ball = Ball.of(noise, norm, size)
+    check_precision(precision)
     if isinstance(bound, str):
-        bound = parse_bound(bound.removeprefix(PREFIX).removeprefix("-") or "one-sided")
+        bound = "one-sided" if bound == PREFIX else bound.removeprefix(f"{PREFIX}-")
+    bound = parse_bound(bound)
     chosen = _surest_class(selection)
     p_lower, p_upper = _bounds(estimation, chosen, alpha, bound)
     radii = ball.radius(p_lower, p_upper)

@@ -62,7 +62,7 @@ class Ball:
     def of(cls, noise: Noise | str | float, norm: str | None, size: int | None) -> "Ball":
         """The ball in `norm`, by default the noise's; `size` is needed only where radii depend on it."""
         noise = parse_noise(noise) if isinstance(noise, str) else as_noise(noise)
-        norm = norm or noise.norm
+        norm = noise.norm if norm is None else norm
         if norm not in NORMS:
             raise UserError(f"norm must be one of {', '.join(NORMS)}; given: {norm!r}")
         if size is None:

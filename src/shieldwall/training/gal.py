@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, checked
 from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
@@ -27,6 +27,7 @@ FLOOR = 1e-12
 """Gradients shorter than this count as zero, which is orthogonal to everything."""
 
 
+@checked
 @dataclass(frozen=True)
 class GAL(Objective):
     """L = sum_i CE_i + weight * log( 2 / (N (N - 1)) sum_{i<j} exp cos(g_i, g_j) ).
