@@ -32,8 +32,8 @@ import tarfile
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,9 @@ from shieldwall.results.archive import pack, read_archive
 
 LIMIT_SECONDS = 60
 FAULTS = ("traceback", "hang", "wrong")
-NOBODY = 65_534
+READ_ONLY = ["unshare", "--mount", "sh", "-c",
+             'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$0" "$@"']  # fmt: skip
+"""Runs a command in this folder, which it cannot write; where root may do so."""
 
 
 class Hang(BaseException):
@@ -105,11 +107,16 @@ def shieldwall(*arguments: str) -> Outcome:
         sys.argv, warnings.showwarning = before, show
 
 
-def process(*arguments: str, variables: dict[str, str | None] | None = None, **options: Any) -> Outcome:
+def process(
+    *arguments: str,
+    variables: dict[str, str | None] | None = None,
+    before: Sequence[str] = (),
+    **options: Any,
+) -> Outcome:
     """A command line in a process of its own, with other variables; None takes one away."""
     given = {**os.environ, **(variables or {})}
     environment = {name: value for name, value in given.items() if value is not None}
-    command = [sys.executable, "-m", "shieldwall", *arguments]
+    command = [*before, sys.executable, "-m", "shieldwall", *arguments]
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     with subprocess.Popen(command, env=environment, start_new_session=True, **streams) as started:
         try:
@@ -285,9 +292,9 @@ OPTIONS: dict[str, dict[str, str]] = {
     "recipes": {},
     "serve": {"--port": "jobs", "--host": "text", "--data-dir": "path", "--device": "text"},
     "study list": {},
-    "study show": {"--rows": "text", "--sigma": "number", "--scale": "number", "--runs": "path",
+    "study show": {"--rows": "text", "--sigma": "text", "--scale": "number", "--runs": "path",
     "--data-dir": "path"},
-    "study report": {"--rows": "text", "--sigma": "number", "--scale": "number", "--runs": "path",
+    "study report": {"--rows": "text", "--sigma": "text", "--scale": "number", "--runs": "path",
     "--to": "path"},
     "data list": {"--data-dir": "path"},
     "data fetch": {"--to": "path", "--from-url": "text"},
@@ -534,12 +541,6 @@ QUICK = [["recipes"], ["recipes", "smoke"], ["report", "run"], ["report", "packe
           "--no-cost"]]  # fmt: skip
 
 
-def as_nobody() -> None:
-    with suppress(PermissionError):
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-
-
 def without_room() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
@@ -560,7 +561,7 @@ def without_streams() -> None:
 
 
 def surroundings(chance: random.Random, count: int) -> Iterator[Case]:
-    ways = [as_nobody, without_room, few_files, without_folder, without_streams]
+    ways = [without_room, few_files, without_folder, without_streams]
     for _ in range(count):
         command = chance.choice(QUICK)
         if chance.random() < 0.3:
@@ -568,6 +569,9 @@ def surroundings(chance: random.Random, count: int) -> Iterator[Case]:
             yield Case(
                 f"{way.__name__}: shieldwall {' '.join(command)}", surrounded(command, {}, preexec_fn=way)
             )
+        elif chance.random() < 0.1 and os.geteuid() == 0:
+            name = f"a folder that is read-only: shieldwall {' '.join(command)}"
+            yield Case(name, surrounded(command, {}, before=READ_ONLY))
         elif chance.random() < 0.1:
             yield Case(f"a full stdout: shieldwall {' '.join(command)}", surrounded(command, {}, full=True))
         else:
@@ -581,9 +585,6 @@ def surrounded(
     command: list[str], given: dict[str, str | None], full: bool = False, **options: Any
 ) -> Callable[[Path], Outcome]:
     def tried(folder: Path) -> Outcome:
-        if "preexec_fn" in options:
-            for path in (folder, folder.parent):
-                path.chmod(0o755)
         if not full:
             outcome = process(*command, variables=given, **options)
             is_silent = outcome.verdict == "answered" and not outcome.said.strip()

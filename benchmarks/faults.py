@@ -313,17 +313,15 @@ def main(kills: int, seed: int, only: str, work: Path) -> int:
         seconds, expected, folder = time.monotonic() - began, contents(whole), work / "disturbed"
         print(f"{job.name}: {len(expected)} files to compare, undisturbed in {seconds:.0f} s", flush=True)
         shutil.rmtree(whole)
-        tallies = {
-            "kills": lambda: with_kills(job, folder, expected, kills, min(0.6 * seconds, 12.0), chance)
-        }  # noqa: B023
+        tallies = {"kills": with_kills(job, folder, expected, kills, min(0.6 * seconds, 12.0), chance)}
         if os.geteuid() == 0:
-            tallies["full disk"] = lambda: with_full_disk(job, folder, expected, chance)  # noqa: B023
+            tallies["full disk"] = with_full_disk(job, folder, expected, chance)
         if library is not None:
-            tallies["jumping clock"] = lambda: with_jumping_clock(
-                job, folder, expected, max(1, kills // 10), seconds, library, chance  # noqa: B023
-            )  # fmt: skip
-        for name, run in tallies.items():
-            tally = run()
+            rounds = max(1, kills // 10)
+            tallies["jumping clock"] = with_jumping_clock(
+                job, folder, expected, rounds, seconds, library, chance
+            )
+        for name, tally in tallies.items():
             faults += len(tally.faults)
             print(f"  {name}: {tally}; faults: {len(tally.faults)}", *tally.faults, sep="\n    ", flush=True)
     return int(faults > 0)

@@ -1,6 +1,7 @@
 """A folder of image files: one folder for each class, or files with a table of labels, or files alone."""
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from PIL import Image
 
 from shieldwall.data.images import ImageRejected, Picture, read_picture
 from shieldwall.errors import UserError
+from shieldwall.texts import read_file
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif"}
 UNKNOWN = -1
@@ -80,9 +82,9 @@ def _classes(names: Sequence[str]) -> tuple[str, ...]:
 
 def _read_labels(table: Path) -> dict[str, str]:
     try:
-        with table.open(newline="", encoding="utf-8-sig") as lines:
-            return {row["file"]: row["label"].strip() for row in csv.DictReader(lines)}
-    except (OSError, KeyError, AttributeError, UnicodeDecodeError) as error:
+        lines = io.StringIO(read_file(table).decode("utf-8-sig"), newline="")
+        return {row["file"]: row["label"].strip() for row in csv.DictReader(lines)}
+    except (UserError, KeyError, AttributeError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{table} is no table of labels: it needs the columns file,label ({error})") from None
 
 
@@ -100,8 +102,8 @@ def _pixels(files: Sequence[Path], size: int | None) -> NDArray[np.uint8]:
 
 def _read(file: Path, size: int | None) -> Picture:
     try:
-        return read_picture(file.read_bytes(), "RGB", least=(size or 10**6,) * 2)
-    except (OSError, ImageRejected) as error:
+        return read_picture(read_file(file), "RGB", least=(size or 10**6,) * 2)
+    except (UserError, ImageRejected) as error:
         raise UserError(f"{file} is not a readable image: {error}") from None
 
 

@@ -27,6 +27,7 @@ from shieldwall.results.certificate_file import Ints as Ints
 from shieldwall.results.certificate_file import num_samples as num_samples
 from shieldwall.results.certificate_file import shared as shared
 from shieldwall.results.certificate_file import split_call as split_call
+from shieldwall.texts import read_file
 from shieldwall.vocabulary import ABSTAIN
 
 if TYPE_CHECKING:
@@ -190,11 +191,7 @@ class Certificates:
     @staticmethod
     def load(path: str | Path) -> "Certificates":
         """The certificates of one file: one that `save` wrote, one vote of a run, or another tool's log."""
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror}") from None
-        return parse(content, str(path))[0]
+        return parse(read_file(Path(path)), str(path))[0]
 
     def __repr__(self) -> str:
         shown = self.radii.mean() if self.truth is None else self.acr()
