@@ -24,7 +24,7 @@ from shieldwall.console import progress_bar
 from shieldwall.devices import check_memory
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
 from shieldwall.errors import UserError, check_int, checked
-from shieldwall.models.classifier import UNIT, as_classifier, count_members
+from shieldwall.models.classifier import UNIT, as_classifier, checked_range, count_members
 from shieldwall.models.members import as_member_list, infer_device
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise, check_noise
 from shieldwall.recipes.recipe import Certification
@@ -308,12 +308,7 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
         raise UserError(f"inputs must be float32; given: {x.dtype}; {hint}")
     if not bool(torch.isfinite(x).all()):
         raise UserError("inputs contain NaN or infinity")
-    try:
-        low, high = (-math.inf, math.inf) if value_range is None else map(float, value_range)
-    except (TypeError, ValueError):
-        raise UserError(
-            f"value_range must be two numbers, such as (0, 1), or None; given: {value_range!r}"
-        ) from None
+    low, high = (-math.inf, math.inf) if value_range is None else checked_range(value_range)
     if x.min() < low or x.max() > high:
         raise UserError(
             f"inputs must lie in [{low:g}, {high:g}]; given: "

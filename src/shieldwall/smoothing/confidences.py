@@ -42,7 +42,8 @@ def noisy_confidences(
         batch_size: noisy images classified at a time.
         dtype: of the softmax; float64 resolves confidences that float32 rounds to 0 or 1.
     """
-    members = as_member_list(members)
+    if not (members := as_member_list(members)):
+        raise UserError("confidences need at least one member; none was given")
     check_noise(noise)
     if not isinstance(images, Split):
         check_inputs(images, noise, UNIT)
