@@ -73,7 +73,7 @@ async def honest(address: str, source: str, until: float) -> None:
                 assert len(b64decode(pixels)) == 64
                 if socket is None:
                     socket = await connect(f"{address.replace('http', 'ws')}certify", origin=origin["origin"],
-                                           local_addr=(source, 0))  # fmt: skip
+                                           local_addr=(source, 0), open_timeout=60)  # fmt: skip
                 outcomes[await timed("certificate", certified(socket, pixels, job))] += 1
             except Exception as error:
                 outcomes[f"honest: {type(error).__name__}: {error}"] += 1

@@ -21,7 +21,7 @@ def test_the_citation_is_of_this_version_and_licence() -> None:
 def test_the_workflow_runs_scripts_that_are_there() -> None:
     jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
     scripts = [step["run"].split()[0] for job in jobs.values() for step in job["steps"] if "run" in step]
-    assert scripts == [".ci/run", ".ci/versions", ".ci/release"]
+    assert scripts == [".ci/run", ".ci/versions", ".ci/release", ".ci/audit"]
     assert all(os.access(ROOT / script, os.X_OK) for script in scripts)
 
 
@@ -42,6 +42,24 @@ def test_the_documentation_is_built_from_extras_that_exist() -> None:
     (named,) = re.findall(r'"\.\[([\w,]+)\]"', "\n".join(steps))
     assert set(named.split(",")) <= set(PROJECT["optional-dependencies"])
     assert all("--constraint constraints.txt" in step for step in steps)
+
+
+def test_the_lock_has_a_digest_of_every_pinned_package() -> None:
+    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line[:1] != "#"]
+    locked = dict(
+        re.fullmatch(r"([\w.-]+)==([\w.+]+) --hash=sha256:[0-9a-f]{64}", line).groups() for line in lines
+    )
+    versions = {name.lower().replace("_", "-"): version.partition("+")[0] for name, version in locked.items()}
+    extras = PROJECT["optional-dependencies"]
+    for declared in (*PROJECT["dependencies"], *extras["report"], *extras["serve"]):
+        assert declared.partition(">")[0] in versions
+    pinned = dict(
+        line.lower().replace("_", "-").split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    )
+    other = {name for name, version in versions.items() if pinned.get(name) != version}
+    assert other <= {"setuptools"}  # of torch, which takes any
 
 
 def test_every_pinned_floor_is_met_by_the_pinned_version() -> None:

@@ -1,9 +1,13 @@
 """The error for a user's mistake, and checks that raise it."""
 
-from collections.abc import Iterable
+import inspect
+import re
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
 from importlib.util import find_spec
 from numbers import Integral, Real
+from typing import Any, TypeVar
 
 EXTRAS = {
     "report": ("matplotlib", "jinja2"),
@@ -49,13 +53,65 @@ def check(holds: object, rule: str, given: object) -> None:
 
 
 def check_int(name: str, given: object) -> None:
-    if not isinstance(given, Integral):
+    if not isinstance(given, Integral) or isinstance(given, bool):
         hint = f"; write {given:.0f}" if isinstance(given, float) and given.is_integer() else ""
         raise UserError(f"{name} must be a whole number; given: {describe(given)}{hint}")
 
 
 def check_number(name: str, given: object) -> None:
-    check(isinstance(given, Real), f"{name} must be a number", describe(given))
+    rule = f"{name} must be a number"
+    check(isinstance(given, Real) and not isinstance(given, bool), rule, describe(given))
+
+
+def check_numbers(name: str, given: object) -> None:
+    try:
+        for number in given:  # type: ignore[attr-defined]
+            check_number(name, number.item() if hasattr(number, "item") else number)
+    except TypeError:
+        raise UserError(f"{name} must be numbers, such as [0.25, 0.5]; given: {describe(given)}") from None
+
+
+def check_text(name: str, given: object) -> None:
+    if not isinstance(given, str):
+        raise UserError(f"{name} must be a text; given: {describe(given)}")
+
+
+_CHECKS: dict[str, Callable[[str, object], None]] = {
+    "int": check_int,
+    "float": check_number,
+    "str": check_text,
+    "Sequence[float]": check_numbers,
+}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def checked(function: F) -> F:
+    """A function, or a class, whose whole numbers, numbers and texts are checked by their annotations."""
+    call: Callable[..., Any] = function.__init__ if inspect.isclass(function) else function
+    signature = inspect.signature(call)
+    checks: dict[str, tuple[Callable[[str, object], None], bool]] = {}
+    for name, parameter in signature.parameters.items():
+        words = inspect.formatannotation(parameter.annotation).strip("'").replace("collections.abc.", "")
+        kind = re.sub(r" \| None$", "", words)
+        if kind in _CHECKS and name != "num_noise":  # training.objective.check_copies explains it
+            checks[name] = _CHECKS[kind], kind != words
+
+    @wraps(call)
+    def run(*positional: Any, **named: Any) -> Any:
+        try:
+            given = signature.bind(*positional, **named).arguments
+        except TypeError:  # Python's own message says which arguments there are
+            return call(*positional, **named)
+        for name, (check_kind, may_be_none) in checks.items():
+            if name in given and not (may_be_none and given[name] is None):
+                check_kind(name, given[name])
+        return call(*positional, **named)
+
+    if inspect.isclass(function):
+        setattr(function, "__init__", run)  # noqa: B010
+        return function
+    return run  # type: ignore[return-value]
 
 
 def missing(extra: str) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cli_tools import Shieldwall
+from cli_tools import Shieldwall, refused
 from typer.testing import CliRunner
 
 from shieldwall import cli, recipes
@@ -135,3 +135,13 @@ def test_the_demo_trains_certifies_and_reports(shieldwall: Shieldwall, monkeypat
     again = shieldwall("demo")
     assert "is trained already" in again.out
     assert "all 2 inputs are certified already" in again.out
+
+
+def test_a_working_folder_that_is_gone(
+    shieldwall: Shieldwall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    refused(shieldwall("recipes"), "the folder that you are in is gone")
+    monkeypatch.chdir(tmp_path)

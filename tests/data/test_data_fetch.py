@@ -192,9 +192,16 @@ def archive(folder: Path, extra: str | None = None) -> bytes:
     return packed.getvalue()
 
 
-def serve_cifar(server: FileServer, content: bytes, monkeypatch: pytest.MonkeyPatch) -> FileServer:
+def serve_cifar(
+    server: FileServer, content: bytes, monkeypatch: pytest.MonkeyPatch, original: Path | None = None
+) -> FileServer:
     server.files["cifar-10-binary.tar.gz"] = content
     known = replace(KNOWN["cifar10"], url=UNUSED, files=published(server.files))
+    if original is not None:
+        batches = (original / f"{name}.bin" for name in CIFAR_NAMES)
+        known = replace(
+            known, unpacked=tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in batches)
+        )
     monkeypatch.setitem(KNOWN, "cifar10", known)
     return server
 
@@ -202,7 +209,7 @@ def serve_cifar(server: FileServer, content: bytes, monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def cifar(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileServer:
     write_cifar_binary(tmp_path / "original")
-    return serve_cifar(server, archive(tmp_path / "original"), monkeypatch)
+    return serve_cifar(server, archive(tmp_path / "original"), monkeypatch, tmp_path / "original")
 
 
 def test_cifar_is_unpacked_and_its_archive_removed(cifar: FileServer, tmp_path: Path):
@@ -219,6 +226,36 @@ def test_a_missing_cifar_batch_is_fetched_again(cifar: FileServer, tmp_path: Pat
     (folder / f"{CIFAR_NAMES[2]}.bin").unlink()
     fetch("cifar10", tmp_path / "data", cifar.url)
     assert held(folder) == held(tmp_path / "original")
+
+
+@pytest.mark.parametrize("batch", [0, 5])
+def test_a_cifar_batch_of_other_bytes_is_fetched_again(cifar: FileServer, tmp_path: Path, batch: int):
+    """Of the same length: nothing but the checksum says so."""
+    folder = fetch("cifar10", tmp_path / "data", cifar.url)
+    changed = folder / f"{CIFAR_NAMES[batch]}.bin"
+    content = changed.read_bytes()
+    changed.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    fetch("cifar10", tmp_path / "data", cifar.url)
+    assert len(cifar.asked) == 2
+    assert held(folder) == held(tmp_path / "original")
+
+
+def test_the_cifar_archive_has_its_published_length_and_checksum(
+    cifar: FileServer, tmp_path: Path, monkeypatch
+):
+    content = cifar.files["cifar-10-binary.tar.gz"]
+    for wrong, fault in (
+        (content[:-1], "closed after"),
+        (content + b"?", "is longer"),
+        (content[::-1], "is not"),
+    ):
+        cifar.files["cifar-10-binary.tar.gz"] = wrong
+        with pytest.raises(UserError, match=fault):
+            fetch("cifar10", tmp_path / "data", cifar.url)
+        assert not (tmp_path / "data" / "cifar-10-batches-bin").exists()
+        assert held(tmp_path / "data") == {}
+    with pytest.raises(UserError, match="is not an https address"):
+        fetch("cifar10", tmp_path / "data", cifar.url.replace("https", "http"))
 
 
 def test_an_archive_cannot_reach_outside(cifar: FileServer, tmp_path: Path, monkeypatch):

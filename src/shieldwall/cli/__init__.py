@@ -72,6 +72,7 @@ def main() -> None:
     warnings.showwarning = _show_renamings(warnings.showwarning)
     _tidy_surroundings()
     try:
+        _check_folder()
         app()
     except UserError as error:
         _fail(str(error))
@@ -87,6 +88,14 @@ def main() -> None:
         if os.environ.get("RANK", "0") == "0":
             PlainConsole(stderr=True).print("interrupted; run the same command to resume")
         sys.exit(STOPPED)
+
+
+def _check_folder() -> None:
+    """Where the folder of this process is gone, MKL would end it without a word of ours."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError as error:
+        raise UserError("the folder that you are in is gone; change to another one") from error
 
 
 def _tidy_surroundings() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, checked, unknown_name
 from shieldwall.texts import read_yaml
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class _Known:
     url: str = ""
     files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     advice: str = ""
+    unpacked: Sequence[str] = ()  # SHA-256 of each member, where `files` is an archive of them
 
 
 KNOWN = {
@@ -97,6 +98,7 @@ def _load_own(name: str) -> "Dataset":
     return Dataset(name, *splits, classes, (channels, height, width))
 
 
+@checked
 def dataset_spec(name: str) -> DatasetSpec:
     """The shape (C, H, W) and the class names of the data set `name`, without its files.
 
@@ -144,6 +146,7 @@ def _idx_length(labels: Path) -> int:
     return size - 8
 
 
+@checked
 def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
     """The data set `name` from the first folder that holds it, or the images of folder:PATH."""
     if name.startswith(OWN):
@@ -182,15 +185,15 @@ def fetch(name: str, destination: Path | None = None, base_url: str | None = Non
     `destination` is by default the first root that is searched. `base_url` replaces the official source.
     `on_progress` is called with a file's name, the bytes received and the total bytes.
     """
-    from shieldwall.data.files import download, unpack
+    from shieldwall.data.files import download, has_sha256, unpack
 
     known = _known(name)
     if not known.files:
         raise UserError(f"{name} cannot be fetched: {known.advice}")
     root = roots()[0] if destination is None else destination
     folder = root / known.folders[0]
-    there = [path.stat().st_size for path in _members(folder, known).values()]
-    if name == "cifar10" and len(there) == len(known.members) and not any(size % 3_073 for size in there):
+    members = (folder / f"{member}{known.suffixes[0]}" for member in known.members)
+    if known.unpacked and all(map(has_sha256, members, known.unpacked)):
         return folder
     url = (base_url or known.url).rstrip("/") + "/"
     for file, (size, sha256) in known.files.items():

@@ -1,6 +1,7 @@
 """A folder of image files: one folder for each class, or files with a table of labels, or files alone."""
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from shieldwall.data.images import Picture, centre_crop, read_picture
 from shieldwall.errors import UserError
+from shieldwall.texts import read_file
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif"}
 
@@ -67,9 +69,9 @@ def _classes(names: Sequence[str]) -> tuple[str, ...]:
 
 def _read_labels(table: Path) -> dict[str, str]:
     try:
-        with table.open(newline="", encoding="utf-8-sig") as lines:
-            return {row["file"]: row["label"].strip() for row in csv.DictReader(lines)}
-    except (OSError, KeyError, AttributeError, UnicodeDecodeError) as error:
+        lines = io.StringIO(read_file(table).decode("utf-8-sig"), newline="")
+        return {row["file"]: row["label"].strip() for row in csv.DictReader(lines)}
+    except (UserError, KeyError, AttributeError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{table} is no table of labels: it needs the columns file,label ({error})") from None
 
 
@@ -88,9 +90,9 @@ def _pixels(files: Sequence[Path], size: int | None) -> NDArray[np.uint8]:
 def _read(file: Path, size: int | None) -> Picture:
     """The picture, as a square of this size where one is given."""
     try:
-        picture = read_picture(file.read_bytes(), "RGB", least=(size or 10**6,) * 2)
+        picture = read_picture(read_file(file), "RGB", least=(size or 10**6,) * 2)
         if size is None or picture.image.size == (size, size):
             return picture
         return replace(picture, image=centre_crop(picture.image, size, size))
-    except (OSError, ValueError) as error:  # ImageRejected is a ValueError
+    except ValueError as error:  # a UserError, or ImageRejected
         raise UserError(f"{file} is not a readable image: {error}") from None

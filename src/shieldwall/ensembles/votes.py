@@ -123,7 +123,10 @@ def vote_set(
 
 def checked_weights(weights: Sequence[float] | Tensor, num_members: int) -> Tensor:
     """Weights as a tensor (N,), after checking that they can be weights at all."""
-    tensor = torch.as_tensor(weights, dtype=torch.float32)
+    try:
+        tensor = torch.as_tensor(weights, dtype=torch.float32)
+    except (TypeError, ValueError, RuntimeError):
+        raise UserError(f"weights must be numbers, one for each member; given: {weights!r}") from None
     if tensor.shape != (num_members,):
         raise UserError(f"{num_members} members need {num_members} weights; given: {tensor.tolist()}")
     if not bool(torch.isfinite(tensor).all()) or bool((tensor < 0).any()) or not bool(tensor.sum() > 0):

@@ -22,7 +22,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, checked, describe
 
 MAX_POINTS = 1_000_000
 """Grid points beyond which a search is refused."""
@@ -33,6 +33,7 @@ Score = Callable[[Tensor, Tensor], Tensor]
 """How good weights are: weighted confidences (P, M, C, K) of P grid points, labels (M,) -> (P,)"""
 
 
+@checked
 def sween_weights(confidences: Tensor, labels: Tensor, *, steps: int = 100) -> Tensor:
     """SWEEN's weights (N,), by at most this many steps of L-BFGS, started at equal weights."""
     check_confidences(confidences, labels)
@@ -84,6 +85,7 @@ def _correct(weighted: Tensor, labels: Tensor) -> Tensor:
     return weighted.argmax(-1) == labels[:, None]
 
 
+@checked
 def grid_search_weights(
     confidences: Tensor, labels: Tensor, *, step: float = 0.1, score: Score = accuracy
 ) -> Tensor:
@@ -129,6 +131,9 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def check_confidences(confidences: Tensor, labels: Tensor) -> None:
+    for name, given in (("confidences", confidences), ("labels", labels)):
+        if not isinstance(given, Tensor):
+            raise UserError(f"{name} must be a torch tensor; given: {describe(given)}")
     if confidences.ndim != 4 or not confidences.numel() or labels.shape != confidences.shape[1:2]:
         raise UserError(
             "confidences (N members, M images, C copies, K classes) and labels (M,) are expected; given: "

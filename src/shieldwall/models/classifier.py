@@ -18,6 +18,19 @@ from shieldwall.errors import UserError, describe, require
 from shieldwall.models.members import check_model, infer_device, inference
 
 UNIT = (0.0, 1.0)
+
+
+def checked_range(given: Any) -> tuple[float, float]:
+    """The lowest and the highest pixel."""
+    try:
+        low, high = map(float, given)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise UserError(f"value_range must be two numbers, such as (0, 1), or None; given: {given!r}")
+    return low, high
+
+
 _MODES = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}
 """Pillow's numbers of filters, as torch calls them."""
 _KNOWN = {
@@ -41,7 +54,7 @@ class Classifier(nn.Module):
         if not hasattr(model, "predict_proba"):
             check_model(model)
         self.model = model
-        self.value_range = value_range
+        self.value_range = checked_range(value_range)
         # In the state too: a file of weights is never empty, even for a model without any.
         self.register_buffer("pixel_range", torch.tensor(value_range, dtype=torch.float32))
         self.steps = None if processor is None else _steps(processor)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.errors import UserError, check_int, unknown_name
+from shieldwall.errors import UserError, check_int, checked, unknown_name
 from shieldwall.models.classifier import Classifier, member_scores
 from shieldwall.models.members import inference
 from shieldwall.models.networks import digits_cnn, lenet, resnet20, resnet50, resnet110
@@ -130,6 +130,7 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
+@checked
 def build_members(
     names: str, count: int, num_classes: int, shape: tuple[int, int, int], seed: int
 ) -> list[nn.Module]:

@@ -58,8 +58,9 @@ class Schedule:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "decay_every", "warmup"):
             check_int(f"schedule.{name}", getattr(self, name))
-        for name in ("lr", "decay", "momentum", "weight_decay"):
-            check_number(f"schedule.{name}", getattr(self, name))
+        for name in ("lr", "decay", "momentum", "weight_decay", "clip"):
+            if name != "clip" or self.clip is not None:
+                check_number(f"schedule.{name}", getattr(self, name))
         for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
             value = getattr(self, name)
             check(0 < value < _HUGE, f"schedule.{name} must be positive, and below 1e30", value)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from rich import table as rich_table
 from rich.console import Console
 
-from shieldwall.errors import UserError, require, unknown_name
+from shieldwall.errors import UserError, checked, describe, require, unknown_name
 from shieldwall.files import write_output
 from shieldwall.report import formats
 from shieldwall.report.plots import accuracy_figure, describe_figure, figure_bytes
@@ -109,6 +109,7 @@ class Comparison:
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
+@checked
 def compare(
     certificates: Mapping[str, Certificates | Mapping[str, Certificates]],
     labels: ArrayLike | None = None,
@@ -124,6 +125,10 @@ def compare(
         intervals: show 95% confidence intervals, over inputs.
     """
     records = []
+    values = certificates.values() if isinstance(certificates, Mapping) else [certificates]
+    for given in values:
+        if not isinstance(given, (Certificates, Mapping)) or given is certificates:
+            raise UserError(f"compare takes certificates by name, {{name: ...}}; given: {describe(given)}")
     for name, given in certificates.items():
         votes = {name: given} if isinstance(given, Certificates) else dict(given)
         if labels is not None:

@@ -28,6 +28,7 @@ from shieldwall.results.certificate_file import num_samples as num_samples
 from shieldwall.results.certificate_file import shared as shared
 from shieldwall.results.certificate_file import split_call as split_call
 from shieldwall.results.certificate_file import usual_bound as usual_bound
+from shieldwall.texts import read_file
 from shieldwall.vocabulary import ABSTAIN
 
 if TYPE_CHECKING:
@@ -118,7 +119,13 @@ class Certificates:
 
     def with_truth(self, truth: ArrayLike) -> "Certificates":
         """The same certificates with the true classes, which accuracies need."""
-        classes = np.asarray(truth, dtype=np.int64)
+        try:
+            classes = np.asarray(truth).astype(np.int64)
+            is_whole = bool(np.all(classes == np.asarray(truth)))
+        except (TypeError, ValueError, OverflowError):
+            is_whole = False
+        if not is_whole:
+            raise UserError(f"the true classes must be whole numbers; given: {truth!r}")
         if classes.shape != self.labels.shape:
             raise UserError(f"{len(self)} certificates need as many true classes; given: {classes.shape}")
         return replace(self, truth=classes)
@@ -185,11 +192,7 @@ class Certificates:
     @staticmethod
     def load(path: str | Path) -> "Certificates":
         """The certificates of one file: one that `save` wrote, one vote of a run, or another tool's log."""
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror}") from None
-        return parse(content, str(path))[0]
+        return parse(read_file(Path(path)), str(path))[0]
 
     def __repr__(self) -> str:
         shown = self.radii.mean() if self.truth is None else self.acr()

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, describe
 from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.recipes.recipe import distinctions
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
@@ -168,6 +168,8 @@ def read(path: str | Path) -> dict[str, Certificates]:
 
     Those of several files that are no run are called by the files' names.
     """
+    if not isinstance(path, (str, Path)):
+        raise UserError(f"give the path of a run or a file of certificates; given: {describe(path)}")
     records = read_runs([path])
     if len(records) == 1:
         return records[0].certificates

@@ -1,6 +1,7 @@
 """A trained run: its recipe, data and members, and the plan and votes of its certification."""
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from shieldwall.data.splits import Dataset, Split
 from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
-from shieldwall.errors import UserError, describe, unknown_name
+from shieldwall.errors import UserError, checked, describe, unknown_name
 from shieldwall.models.classifier import count_members
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members, check_trusted
@@ -83,6 +84,7 @@ class TrainedRun:
         return images[0]
 
 
+@checked
 def load(what: str | Path, vote: str = "we") -> nn.Module:
     """Load the pretrained ensemble named `what`, or the ensemble of a trained run folder.
 
@@ -93,10 +95,10 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
     """
     if not isinstance(what, (str, Path)):
         raise UserError(f"give the name of a pretrained ensemble or a run folder; given: {describe(what)}")
-    is_path = isinstance(what, Path) or "/" in what
-    if is_path and not Path(what).exists():
+    exists = os.path.exists(what)  # noqa: PTH110 - a name too long for a file is no file
+    if not exists and (isinstance(what, Path) or "/" in what):
         raise UserError(f"{what} is not a run folder: it does not exist")
-    folder = RunFolder(what if Path(what).exists() else packaged_run(str(what)))
+    folder = RunFolder(what if exists else packaged_run(str(what)))
     members = load_members(folder, datasets.dataset_spec(folder.recipe.data), torch.device("cpu"))
     members = [member.to(folder.weights_dtype()) for member in members]
     module = classifier_of(vote, members).eval()

@@ -215,7 +215,10 @@ class _Job:
     async def tell(self, socket: WebSocket, message: dict[str, Any]) -> None:
         if socket.application_state != WebSocketState.CONNECTED:  # an earlier message found it gone
             raise WebSocketDisconnect
-        await socket.send_json({**message, "job": self.number})
+        try:
+            await socket.send_json({**message, "job": self.number})
+        except RuntimeError as error:  # the connection ended without a word
+            raise WebSocketDisconnect from error
 
 
 async def _body(request: Request) -> bytes:

@@ -32,7 +32,7 @@ def listen(host: str, port: int | None = None) -> socket.socket:
                 host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
             return socket.create_server(address, family=family, backlog=128)
-        except socket.gaierror as error:
+        except (socket.gaierror, UnicodeError) as error:
             raise UserError(f"--host {host!r} is no name or address of this machine") from error
         except OSError as error:
             if error.errno != errno.EADDRINUSE:

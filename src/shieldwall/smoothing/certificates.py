@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.binomial import check_alpha
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, checked, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.smoothing.count_bounds import Bound, TwoSided, parse_bound
 from shieldwall.smoothing.radius import Ball
-from shieldwall.vocabulary import ABSTAIN
+from shieldwall.vocabulary import ABSTAIN, PRECISIONS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +41,12 @@ def validate_counts(name: str, counts: "ArrayLike | Tensor") -> Ints:
     return array
 
 
+def check_precision(name: str) -> None:
+    if name not in PRECISIONS:
+        raise unknown_name("precision", name, PRECISIONS)
+
+
+@checked
 def certificates_from_counts(
     selection_counts: "ArrayLike | Tensor", counts: "ArrayLike | Tensor", noise: Noise | str | float,
     alpha: float, *, bound: Bound | str = "one-sided", norm: str | None = None, size: int | None = None,
@@ -64,6 +70,7 @@ def certificates_from_counts(
             "selection_counts and counts must both be (M, K), with the same M inputs and K >= 2 classes; "
             f"given shapes: {selection.shape} and {estimation.shape}"
         )
+    check_precision(precision)
     ball, bound = Ball.of(noise, norm, size), parse_bound(bound)
     chosen = selection.argmax(-1)
     p_lower, p_upper = bound(chosen, estimation, alpha)

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from shieldwall import binomial
 from shieldwall.console import progress_bar
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
-from shieldwall.errors import UserError, check_int
-from shieldwall.models.classifier import UNIT, as_classifier, count_members
+from shieldwall.errors import UserError, check_int, checked
+from shieldwall.models.classifier import UNIT, as_classifier, checked_range, count_members
 from shieldwall.models.members import as_member_list, infer_device
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise
 from shieldwall.recipes.recipe import Certification
@@ -39,6 +39,7 @@ _SINGLE = "classifier"
 """The name of the only vote, for one classifier."""
 
 
+@checked
 def certify(
     classifier: Any, x: Tensor | NDArray[Any], *, noise: Noise | float,
     n0: int = 100, n: int = 100_000, alpha: float = 0.001, bound: str = "one-sided",
@@ -85,6 +86,7 @@ def certify(
     )[_SINGLE]  # fmt: skip
 
 
+@checked
 def certify_members(
     members: Iterable[Any], x: Tensor | NDArray[Any], *, noise: Noise | float,
     votes: Iterable[Vote | str] | None = None,
@@ -157,6 +159,7 @@ class Predictions:
     """(M, K): how often each class won."""
 
 
+@checked
 def predict(
     classifier: Any, x: Tensor | NDArray[Any], *, noise: Noise | float, n: int = 1_000,
     alpha: float = 0.001, seed: int | None = None, indices: Sequence[int] | None = None,
@@ -198,7 +201,7 @@ def _checked(
     is_pixels = getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT
     if is_pixels or (images is not x and images.dtype == torch.float64):
         images = images.float()
-    _check_inputs(images, made, value_range)
+    check_inputs(images, made, value_range)
     classifiers = [as_classifier(model, images[:1], device) for model in models]
     parts = [part for given in classifiers if isinstance(given, nn.Module) for part in given.modules()]
     trained = {_in_words(getattr(part, TRAINED_NOISE)) for part in parts if hasattr(part, TRAINED_NOISE)}
@@ -214,7 +217,7 @@ def _in_words(noise: Noise) -> str:
     return f"{noise}" if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
 
 
-def _check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
+def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
     if not isinstance(x, Tensor):
         raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
     if x.layout != torch.strided:
@@ -230,10 +233,7 @@ def _check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | No
         raise UserError(f"inputs must be float32; given: {x.dtype}; {hint}")
     if not bool(torch.isfinite(x).all()):
         raise UserError("inputs contain NaN or infinity")
-    try:
-        low, high = (-math.inf, math.inf) if value_range is None else map(float, value_range)
-    except (TypeError, ValueError):
-        raise UserError(f"value_range must be two numbers, or None; given: {value_range!r}") from None
+    low, high = (-math.inf, math.inf) if value_range is None else checked_range(value_range)
     if x.min() < low or x.max() > high:
         raise UserError(
             f"inputs must lie in [{low:g}, {high:g}]; given: "
@@ -243,6 +243,18 @@ def _check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | No
     noise.validate(x)
 
 
+def checked_indices(indices: Sequence[int] | None, count: int, what: str = "inputs") -> Ints:
+    """The index of each input, by default 0 to M - 1."""
+    try:
+        given = range(count) if indices is None else indices
+        where = np.array([operator.index(index) for index in given], dtype=np.int64)
+    except (TypeError, OverflowError):
+        raise UserError(f"indices must be whole numbers, one for each input; given: {indices!r}") from None
+    if len(where) != count:
+        raise UserError(f"{count} {what} need {count} indices; given: {len(where)}")
+    return where
+
+
 def _counts(
     sampler: Sampler, x: Tensor, indices: Sequence[int] | None, progress: bool
 ) -> tuple[Ints, Ints, Ints]:
@@ -250,13 +262,7 @@ def _counts(
 
     The arrays are read-only, so that certificates of many votes can share them.
     """
-    try:
-        given = range(len(x)) if indices is None else indices
-        where = np.array([operator.index(index) for index in given], dtype=np.int64)
-    except (TypeError, OverflowError):
-        raise UserError(f"indices must be whole numbers, one for each input; given: {indices!r}") from None
-    if len(where) != len(x):
-        raise UserError(f"{len(x)} inputs need {len(x)} indices; given: {len(where)}")
+    where = checked_indices(indices, len(x))
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))
     selection = estimation = np.empty(0, np.int64)
     console = Console(stderr=True, quiet=not progress)

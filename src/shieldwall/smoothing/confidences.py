@@ -9,11 +9,14 @@ from shieldwall import seeds
 from shieldwall.data.splits import Split
 from shieldwall.devices import check_memory
 from shieldwall.ensembles.ensemble import confidences
-from shieldwall.errors import UserError
-from shieldwall.models.members import infer_device, inference
-from shieldwall.noise.distributions import Noise
+from shieldwall.errors import UserError, checked
+from shieldwall.models.classifier import UNIT
+from shieldwall.models.members import as_member_list, infer_device, inference
+from shieldwall.noise.distributions import Noise, check_noise
+from shieldwall.smoothing.certify import check_inputs, checked_indices
 
 
+@checked
 def noisy_confidences(
     members: Sequence[nn.Module], images: Tensor | Split, noise: Noise, *, copies: int = 10, seed: int = 0,
     stream: str = "weights", indices: Sequence[int] | None = None, batch_size: int = 1_000,
@@ -30,13 +33,16 @@ def noisy_confidences(
         batch_size: noisy images classified at a time.
         dtype: of the softmax; float64 resolves confidences that float32 rounds to 0 or 1.
     """
+    if not (members := as_member_list(members)):
+        raise UserError("confidences need at least one member; none was given")
+    check_noise(noise)
+    if not isinstance(images, Split):
+        check_inputs(images, noise, UNIT)
     if not len(images):
         raise UserError("confidences need at least one image; none was given")
     if copies < 1 or batch_size < 1:
         raise UserError(f"copies and batch_size must be at least 1; given: {copies}, {batch_size}")
-    names = range(len(images)) if indices is None else indices
-    if len(names) != len(images):
-        raise UserError(f"{len(images)} images need {len(images)} indices; given: {len(names)}")
+    names = checked_indices(indices, len(images), "images").tolist()
     check_memory(f"{copies:,} noisy copies", copies, 2 * len(members) * len(images))  # two classes or more
     where = infer_device(members, images if isinstance(images, Tensor) else images.labels, device)
     parts = []

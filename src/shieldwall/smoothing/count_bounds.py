@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, check_text, unknown_name
 from shieldwall.results.certificates import Floats, Ints
 from shieldwall.smoothing.betting import sequence_lower
 
@@ -131,8 +131,9 @@ LAST_LOOK = 1 - Sequential.unanimous - Sequential.sequence
 
 def parse_bound(text: Bound | str) -> Bound:
     """The bound that a certificate file records as `text`; a bound is returned as it is."""
-    if not isinstance(text, str):
+    if isinstance(text, Bound):
         return text
+    check_text("bound", text)
     name, _, argument = text.removesuffix(")").partition("(")
     try:
         match name:

@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.binomial import check_alpha, clopper_pearson_upper
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, checked
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Certificates, Floats, Ints
-from shieldwall.smoothing.certificates import validate_counts
+from shieldwall.smoothing.certificates import check_precision, validate_counts
 from shieldwall.smoothing.count_bounds import Bound, OneSided, TwoSided, count_of_class, parse_bound
 from shieldwall.smoothing.radius import Ball
 from shieldwall.vocabulary import ABSTAIN
@@ -49,6 +49,7 @@ PREFIX = "after-smoothing"
 """What the bound of these certificates begins with in a file, before `-two-sided` or `-sequential`."""
 
 
+@checked
 def eas_from_counts(
     selection_counts: "ArrayLike | Tensor", counts: "ArrayLike | Tensor", noise: Noise | str, alpha: float,
     *, bound: Bound | str = "one-sided", norm: str | None = None, size: int | None = None,
@@ -64,8 +65,10 @@ def eas_from_counts(
     estimation = validate_counts("counts", counts)
     _check_counts(selection, estimation)
     ball = Ball.of(noise, norm, size)
+    check_precision(precision)
     if isinstance(bound, str):
-        bound = parse_bound(bound.removeprefix(PREFIX).removeprefix("-") or "one-sided")
+        bound = "one-sided" if bound == PREFIX else bound.removeprefix(f"{PREFIX}-")
+    bound = parse_bound(bound)
     # The class with the highest count of all members, the lowest member's on a tie.
     chosen = np.asarray(selection.reshape(len(selection), -1).argmax(-1) % selection.shape[-1])
     p_lower, p_upper = _bounds(estimation, chosen, alpha, bound)

@@ -52,7 +52,7 @@ class Ball:
     def of(cls, noise: Noise | str | float, norm: str | None, size: int | None) -> "Ball":
         """The ball in `norm`, by default the noise's; `size` is needed only where radii depend on it."""
         noise = parse_noise(noise) if isinstance(noise, str) else as_noise(noise)
-        norm = norm or noise.norm
+        norm = noise.norm if norm is None else norm
         if (in_norm(1.0, noise.norm, norm, 2) != 1 or noise.total_variation(2)) and size is None:
             raise UserError(f"radii of {noise} in the norm {norm} depend on the inputs' size: give size=")
         return cls(noise, norm, 1 if size is None else size)

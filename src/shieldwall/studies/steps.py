@@ -187,10 +187,11 @@ class Places:
             return set(run.tune) <= set(files.mapping("weights.yaml"))
         if step.kind == "certify":
             return self.readable(run) is not None
-        packed = self.archive(run)
-        tables = (files.path / self.certificates(run)).glob("*.tsv")
-        written = max((path.stat().st_mtime_ns for path in tables), default=math.inf)
-        return packed.is_file() and packed.stat().st_mtime_ns >= written
+        if not (archive := self.archive(run)).is_file():
+            return False
+        packed, names = Files(archive), (files.path / self.certificates(run)).glob("*.tsv")
+        written = [path.relative_to(files.path).as_posix() for path in names]
+        return bool(written) and all(packed.read(name) == files.read(name) for name in written)
 
     def state(self, step: Step) -> str:
         """done, running, failed or missing; of a step that was begun, how far it is."""

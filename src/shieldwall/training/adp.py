@@ -19,12 +19,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from shieldwall.errors import checked
 from shieldwall.noise.distributions import Noise
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
 
 RIDGE = 1e-6
 
 
+@checked
 @dataclass(frozen=True)
 class ADP(Objective):
     """L = sum_i CE(f_i(x + eps), y) - alpha * H(P) - beta * log ED.

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, checked
 from shieldwall.training.objective import MemberObjective, NoisyBatch
 
 
+@checked
 @dataclass(frozen=True)
 class Consistency(MemberObjective):
     """L = sum_i 1/m sum_j [ CE(f_i(x + eps_j), y) + lam * KL(P || P_j) ] + eta * H(P).

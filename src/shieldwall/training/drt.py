@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from shieldwall.errors import UserError, describe
+from shieldwall.errors import UserError, checked, describe
 from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, member_logits, widened
@@ -47,6 +47,7 @@ CHOICES = {
 }  # fmt: skip
 
 
+@checked
 @dataclass(frozen=True)
 class DRT(Objective):
     """DRT around any objective that is a sum over members."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from shieldwall.errors import checked
 from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
@@ -25,6 +26,7 @@ FLOOR = 1e-12
 """Gradients shorter than this count as zero, which is orthogonal to everything."""
 
 
+@checked
 @dataclass(frozen=True)
 class GAL(Objective):
     """L = sum_i CE_i + weight * log( 2 / (N (N - 1)) sum_{i<j} exp cos(g_i, g_j) ).

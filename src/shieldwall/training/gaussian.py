@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from shieldwall.errors import checked
 from shieldwall.training.objective import MemberObjective, NoisyBatch
 
 
+@checked
 @dataclass(frozen=True)
 class GaussianAugmentation(MemberObjective):
     """Cross-entropy on noisy copies of each image: L = sum_i E_eps CE(f_i(x + eps), y).

@@ -13,7 +13,7 @@ from shieldwall import seeds
 from shieldwall.data.splits import Dataset, Split
 from shieldwall.devices import keep_freed_memory
 from shieldwall.distributed import SINGLE, ProcessGroup, copy_buffers_from_first, copy_state_from_first
-from shieldwall.errors import UserError, describe
+from shieldwall.errors import UserError, checked, describe
 from shieldwall.models.classifier import Classifier, as_classifier, scores_of
 from shieldwall.models.members import as_member_list, infer_device, inference, model_errors, to_device
 from shieldwall.recipes.recipe import Schedule
@@ -36,6 +36,7 @@ LEARNED, DEAD = 0.25, 0.05
 """Above chance by so much a member has learned something; by less than the other, nothing is left of it."""
 
 
+@checked
 def train(
     members: Sequence[nn.Module], data: Split, objective: Objective, *,
     schedule: Schedule = Schedule(), seed: int = 0, independent: bool = False,  # noqa: B008  (frozen)

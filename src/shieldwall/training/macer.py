@@ -19,11 +19,12 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, checked
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.training.objective import MemberObjective, NoisyBatch, accuracy
 
 
+@checked
 @dataclass(frozen=True)
 class MACER(MemberObjective):
     """The likelihood and the radius of smoothed members: L = sum_i 1/B sum_x [ -log p_y + lam * R ].

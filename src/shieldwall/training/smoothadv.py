@@ -14,11 +14,12 @@ from typing import ClassVar, Self
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, checked
 from shieldwall.models.attack import smoothed_pgd
 from shieldwall.training.objective import MemberObjective, NoisyBatch
 
 
+@checked
 @dataclass(frozen=True)
 class SmoothAdv(MemberObjective):
     """Cross-entropy under attack: L = sum_i 1/m sum_j CE(f_i(x'_i + eps_j), y).

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, checked, unknown_name
 from shieldwall.training.objective import MemberObjective, NoisyBatch, member_logits
 
 DIVERGENCES = ("kl", "renyi", "cross_entropy")
 
 
+@checked
 @dataclass(frozen=True)
 class Stability(MemberObjective):
     """L = sum_i CE(f_i(x), y) + lam * 1/m sum_j D( P_i(x), P_i(x + eps_j) ), where P_i = softmax f_i.
