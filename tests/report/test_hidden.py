@@ -9,9 +9,8 @@ from worked_log import WORKED
 
 from shieldwall import cli
 from shieldwall.errors import UserError
-from shieldwall.report.classes import hidden_tables
 from shieldwall.report.page.build import report_page
-from shieldwall.report.tables import accuracy_table
+from shieldwall.report.tables import accuracy_table, hidden_tables
 from shieldwall.results.record import read_runs
 from shieldwall.results.rows import Row, rows_of
 

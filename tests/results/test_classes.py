@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shieldwall.results.certificates import Certificates
-from shieldwall.results.classes import by_class, carried, probabilities
+from shieldwall.results.metrics import by_class, carried, probabilities
 
 
 def certificates(truth: list[int], labels: list[int], radii: list[float], **fields: object) -> Certificates:

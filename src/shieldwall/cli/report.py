@@ -58,10 +58,10 @@ def report_command(
     Runs that differ only in their seed are averaged; the HTML page shows each run and every envelope.
     """
     from shieldwall.data.datasets import dataset_spec
-    from shieldwall.report.classes import hidden_tables
     from shieldwall.report.comparison import Comparison
     from shieldwall.report.formats import check_table_path, to_terminal
     from shieldwall.report.plots import check_figure_path
+    from shieldwall.report.tables import hidden_tables
     from shieldwall.results.record import held_out_records, read_runs
     from shieldwall.results.rows import rows_of
 

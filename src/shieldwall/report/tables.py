@@ -1,13 +1,15 @@
 """A results table before it takes a form: what it shows, its cells, and the notes below it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from shieldwall.errors import UserError
 from shieldwall.results.certificates import Certificates, shared, usual_bound
-from shieldwall.results.classes import carried
 from shieldwall.results.intervals import (
     abstentions,
     accuracy,
@@ -15,7 +17,8 @@ from shieldwall.results.intervals import (
     accuracy_interval,
     average_radius,
 )
-from shieldwall.results.metrics import default_radii, largest_radius
+from shieldwall.results.metrics import by_class, carried, default_radii, largest_radius, probabilities
+from shieldwall.results.record import Log
 from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sigmas_of, titles
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
@@ -25,6 +28,10 @@ STOPPED_EARLY = (
     f"sampling stopped early: an ACR with {AT_LEAST} is a lower bound; "
     "radii may be smaller than with all n samples"
 )
+Spec = Callable[[str], tuple[Any, Sequence[str]]]
+"""The shape and the names of classes of the data set of this name."""
+_LEVELS = (0.5, 0.9, 0.99, 0.999)
+_MOST_CLASSES = 10
 _NUM_DIGITS, _MAX_DECIMALS = 3, 9
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
 
@@ -268,3 +275,37 @@ def _facts(run: Certificates) -> tuple[str, ...]:
         "" if run.precision in (None, "float32") else str(run.precision),
         "" if bound in ("", "one-sided") else f"{bound} bound",
     )
+
+
+def hidden_tables(rows: Sequence[Row], radii: Sequence[float] | None, spec: Spec | None) -> list[Table]:
+    """One of all votes' p_A, and one of the classes for each ensemble, or else for each member."""
+    logs = [log for row in rows for log in row.logs]
+    known = [(log, p) for log in logs if (p := probabilities(log.certificates)) is not None]
+    shares = [_shares(f">= {level:g}", [100 * (p >= level).mean() for _, p in known]) for level in _LEVELS]
+    note = "p_A: how often the true class won under noise; above 0.5 the smoothed classifier is right"
+    of_all = _hidden("inputs by p_A, in %", [log.title for log, _ in known], shares, note)
+    shown = [log for log in logs if not log.is_member] or logs
+    return [of_all] * bool(known) + [_of_classes(log, table_radii(rows, radii), spec) for log in shown]
+
+
+def _of_classes(log: Log, radii: Sequence[float], spec: Spec | None) -> Table:
+    classes, sizes, counts = by_class(log.certificates, radii)
+    names = dict(zip(classes.tolist(), map(str, classes), strict=True))
+    if spec and log.record.recipe:
+        with suppress(UserError):  # the data set is not on this machine
+            names |= enumerate(spec(log.record.recipe.data)[1])
+    shares = 100 * counts / sizes[:, None]
+    order = shares.mean(axis=1).argsort(kind="stable")[:_MOST_CLASSES]
+    titles = [f"class {names[label]}" for label in classes[order].tolist()]
+    columns = [_shares(f"{r:.2f}", of_radius[order]) for r, of_radius in zip(radii, shares.T, strict=True)]
+    note = f"weakest on average over these radii: {titles[0]}; shown: {len(titles)} of {len(classes)} classes"
+    inputs = _shares("inputs", sizes[order], "d")
+    return _hidden(f"certified accuracy of {log.title} in %, by true class", titles, [*columns, inputs], note)
+
+
+def _hidden(title: str, rows: list[str], columns: list[Column], note: str) -> Table:
+    return Table(title, rows, rows, columns, [note], intervals=False)
+
+
+def _shares(heading: str, values: Any, form: str = ".1f") -> Column:
+    return _plain(("", heading), [f"{value:{form}}" for value in values])

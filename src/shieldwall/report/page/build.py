@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
-from shieldwall.report.classes import Spec, hidden_tables
 from shieldwall.report.formats import to_html
 from shieldwall.report.page import charts, tables
 from shieldwall.report.page.curves import (
@@ -23,7 +22,7 @@ from shieldwall.report.page.curves import (
     starts_hidden,
 )
 from shieldwall.report.page.gallery import Thumbnails, gallery
-from shieldwall.report.tables import accuracy_table, table_radii
+from shieldwall.report.tables import Spec, accuracy_table, hidden_tables, table_radii
 from shieldwall.results.certificates import shared
 from shieldwall.results.rows import Row, shared_norm
 
