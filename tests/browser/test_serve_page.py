@@ -19,7 +19,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from shieldwall import recipes
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.train import train_run
-from shieldwall.serve import app, live
+from shieldwall.serve import live
 from shieldwall.serve.app import STEPS
 from shieldwall.serve.server import address_of, listen, server_for
 from shieldwall.serve.service import Service, load_service
@@ -72,8 +72,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (folder / "run").joinpath("members").symlink_to(more_noise.path / "members")
     brake, orders = Brake(), []
 
+    original = live.parse
+
     def parse(text: str, service: Service) -> object:
-        orders.append(live.parse(text, service))
+        orders.append(original(text, service))
         return orders[-1]
 
     with listen("127.0.0.1", 0) as sock:
@@ -88,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             time.sleep(0.01)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(live.secrets, "randbits", lambda bits: 5)
-            patch.setattr(app, "parse", parse)
+            patch.setattr(live, "parse", parse)
             yield Site(address_of(sock), brake, orders)
         brake.release()
         server.should_exit = True
@@ -292,7 +294,7 @@ def test_stopping_keeps_what_is_certified_by_then(page: Chrome, site: Site):
     choose_test_image(page, 7)
     wait(page, lambda: int(text(page, "draws").replace(",", "")) > 1_000)
     page.find_element(By.ID, "stop").click()
-    wait(page, lambda: isinstance(site.orders[-1], live.Stop))
+    wait(page, lambda: isinstance(site.orders[-1], int))
     site.brake.release()
     summary = wait_until_done(page)
     draws = int(text(page, "draws").replace(",", ""))

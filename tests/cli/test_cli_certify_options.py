@@ -468,30 +468,6 @@ def test_shards_by_hand_try_nothing_and_follow_the_first(
     assert trial == []
 
 
-def test_folders_of_older_versions_go_on(
-    shieldwall: Shieldwall, trained: Path, monkeypatch: pytest.MonkeyPatch
-):
-    assert shieldwall("certify", trained, "--limit", 2).code == 0
-    path = trained / "certificates/settings.yaml"
-    settings = yaml.safe_load(path.read_text())
-    assert settings["prepared"] is True
-    for key in ("data_sha256", "batch_size", "threads", "compiled", "prepared"):
-        del settings[key]
-    settings["weights"] = settings.pop("members_sha256")
-    path.write_text(yaml.safe_dump(settings))
-    (trained / "SHA256SUMS").unlink()
-    seen: list[bool] = []
-    is_prepared = property(lambda _: False, lambda _, value: seen.append(value))
-    monkeypatch.setattr(Sampler, "is_prepared", is_prepared, raising=False)
-    assert shieldwall("certify", trained, "--limit", 3).code == 0
-    assert seen == [False], "in the form in which they were begun"
-    assert len(timeless(trained)["we"]) == 4
-    settings["weights"] = "other"
-    (trained / "SHA256SUMS").unlink()
-    path.write_text(yaml.safe_dump(settings))
-    refused(shieldwall("certify", trained, "--limit", 4), "members_sha256: 'other', not ")
-
-
 def test_other_data_of_the_same_name_are_refused(shieldwall: Shieldwall, trained: Path):
     assert shieldwall("certify", trained, "--limit", 2).code == 0
     path = trained / "certificates/settings.yaml"

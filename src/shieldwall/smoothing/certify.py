@@ -207,7 +207,7 @@ def _checked(
     trained = {_in_words(getattr(part, TRAINED_NOISE)) for part in parts if hasattr(part, TRAINED_NOISE)}
     if other := sorted(trained - {_in_words(made)}):
         words = f"the classifier was trained with {other[0]}; given: {_in_words(made)}"
-        warnings.warn(words, UserWarning, stacklevel=3)
+        warnings.warn(words, UserWarning, stacklevel=4)
     return _Asked(images, made, classifiers, precision or own_precision(classifiers))
 
 
