@@ -88,7 +88,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_every_command_shows_what_the_page_shows(outputs: list[str]) -> None:
     typed = session()
     verbs = [one.command.split()[1] for one in typed]
-    assert set(verbs) == {"train", "recipes", "certify", "report", "predict", "theory"}
+    assert set(verbs) == {"train", "recipes", "certify", "report", "predict", "attack", "theory"}
     assert sum(len(one.shown) for one in typed) > 20
     for one, output in zip(typed, outputs, strict=True):
         assert_shown(one, output)

@@ -65,7 +65,7 @@ def test_the_same_pdf_at_another_time(tmp_path: Path, worked: Log, monkeypatch: 
 def test_the_same_bytes_from_another_process(tmp_path: Path, worked: Log) -> None:
     """Another process has other hashes, and here another date."""
     code = (
-        "import sys; from pathlib import Path; from shieldwall.results.record import read_logs; "
+        "import sys; from pathlib import Path; from worked_log import read_logs; "
         "from shown import plot; plot(read_logs([sys.argv[1]]), map(Path, sys.argv[2:]), intervals=True)"
     )
     ours, theirs = ([str(tmp_path / who / f"f.{kind}") for kind in KINDS] for who in ("ours", "theirs"))

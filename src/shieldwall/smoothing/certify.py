@@ -208,7 +208,8 @@ def _checked(
     if other := sorted(trained - {_in_words(made)}):
         words = f"the classifier was trained with {other[0]}; given: {_in_words(made)}"
         warnings.warn(words, UserWarning, stacklevel=4)
-    return _Asked(images, made, classifiers, precision or own_precision(classifiers))
+    precision = own_precision(classifiers) if precision is None else precision
+    return _Asked(images, made, classifiers, precision)
 
 
 def _in_words(noise: Noise) -> str:

@@ -13,7 +13,7 @@ from shieldwall import seeds
 from shieldwall.data.splits import Dataset, Split
 from shieldwall.devices import keep_freed_memory
 from shieldwall.distributed import SINGLE, ProcessGroup, copy_buffers_from_first, copy_state_from_first
-from shieldwall.errors import UserError, checked, describe
+from shieldwall.errors import UserError, check, checked, describe
 from shieldwall.models.classifier import Classifier, as_classifier, scores_of
 from shieldwall.models.members import as_member_list, infer_device, inference, model_errors, to_device
 from shieldwall.recipes.recipe import Schedule
@@ -65,6 +65,7 @@ def train(
     members = as_member_list(members)
     check_modules(members)
     _check_kinds(data, objective, schedule)
+    check(checkpoint_minutes >= 0, "checkpoint_minutes must be at least 0", checkpoint_minutes)
     objective.check_members(len(members))
     if independent and not objective.is_separable:
         raise UserError(
