@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
 import shieldwall as sw
 from shieldwall.errors import UserError, checked
@@ -56,3 +57,16 @@ def test_the_function_stays_itself() -> None:
     assert of.__name__ == "of"
     assert Kept(3).steps == 3
     assert repr(Kept(3)) == "Kept(steps=3, rate=1.0)"
+
+
+def test_an_empty_precision_is_not_the_default() -> None:
+    model, image = sw.load("digits-gaussian-0.25"), torch.zeros(1, 1, 8, 8)
+    with pytest.raises(UserError, match="precision"):
+        sw.certify(model, image, noise=0.25, n=20, precision="")
+
+
+def test_minutes_between_checkpoints_are_a_number_from_0() -> None:
+    members = sw.build_members("digits-cnn", 1, 10, (1, 8, 8), seed=0)
+    data = sw.load_data("digits").train.subset(range(8))
+    with pytest.raises(UserError, match="checkpoint_minutes must be at least 0; given: nan"):
+        sw.train(members, data, sw.GaussianAugmentation(sw.Gaussian(0.25)), checkpoint_minutes=float("nan"))

@@ -104,7 +104,7 @@ def rows_of(
     known = {log.vote for log in logs}
     for name in sorted(set(votes) - known):
         raise unknown_name("vote", name, known)
-    # Another tool's file names no vote of ours to choose by, so it is always shown.
+    # A file of another tool does not say its vote, so it is always shown.
     shown = [log for log in logs if not votes or log.vote in votes or not log.record.is_run]
     rows = [Row(log.title, log.run, ((log,),)) for log in shown]
     if average_seeds:
