@@ -1,5 +1,6 @@
 """Certification on a GPU: float16 and compiled against exact radii, and batches that fit into its memory."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -62,16 +63,16 @@ def test_precisions_and_compilation_change_few_votes():
     members = [member.to(GPU) for member in sw.build_members("digits-cnn", 3, 10, (1, 8, 8), seed=5)]
     x = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(1))
 
-    def counts(**options: object) -> Tensor:
+    def counts(**options: object) -> np.ndarray:
         by_vote = sw.certify_members(members, x, noise=NOISE, n=N, **options)
-        return torch.stack([certificates.counts for certificates in by_vote.values()])
+        return np.concatenate([certificates.counts.reshape(-1, 10) for certificates in by_vote.values()])
 
     plain = counts()
     assert (plain.sum(-1) == N).all()
     for options in ({"compile": True}, {"batch_size": 100}, {"batch_size": 7_777}):
-        assert int((counts(**options) - plain).abs().sum(-1).max()) <= 0.002 * N, options
+        assert int(np.abs(counts(**options) - plain).sum(-1).max()) <= 0.002 * N, options
     for precision in ("tf32", "float16", "bfloat16"):
-        changed = (counts(precision=precision, compile=True) - plain).abs().sum(-1)
+        changed = np.abs(counts(precision=precision, compile=True) - plain).sum(-1)
         assert precision == "tf32" or int(changed.sum()) > 0, precision
         assert int(changed.max()) <= 0.1 * N, precision
 
@@ -81,7 +82,7 @@ def test_members_certified_together_are_as_they_are_alone():
     x = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(1))
     together = sw.certify_members(members, x, noise=NOISE, n=N)
     alone = sw.certify(members[1], x, noise=NOISE, n=N)
-    assert int((together["member-2"].counts - alone.counts).abs().sum(-1).max()) <= 0.002 * N
+    assert int(np.abs(together["member-2"].counts - alone.counts).sum(-1).max()) <= 0.002 * N
 
 
 def test_inputs_that_stop_early_stop_on_what_their_own_draws_say():
@@ -92,7 +93,7 @@ def test_inputs_that_stop_early_stop_on_what_their_own_draws_say():
     together = sw.certify(Brightness(64).to(GPU), x, batch_size=500, **options)
     for k in range(len(x)):
         alone = sw.certify(Brightness(64).to(GPU), x[k : k + 1], indices=[k], **options)
-        assert int((together.counts[k] - alone.counts[0]).abs().sum()) <= 4
+        assert int(np.abs(together.counts[k] - alone.counts[0]).sum()) <= 4
     assert int(together.n.min()) < N
 
 
@@ -125,4 +126,4 @@ def test_where_memory_runs_out_batches_are_halved_and_draws_stay_the_same():
         torch.cuda.empty_cache()
     assert max(model.batches) == 4_096
     assert min(model.batches) <= 512
-    assert int((halved.counts - plenty.counts).abs().sum()) <= 4
+    assert int(np.abs(halved.counts - plenty.counts).sum()) <= 4
