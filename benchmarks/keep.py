@@ -1,11 +1,15 @@
 """A maintainer's tool: puts a trained and certified run into the package, in place of an older one.
 
     python benchmarks/keep.py RUN NAME [--round]
+    python benchmarks/keep.py RUN FOLDER --rounded-run
 
 The members and recipe.yaml are the run's own bytes; of environment.json, what training was made with. With
 --round the weights are rounded to the half precision that the run was certified in, where they are the same
 classifier. MODEL.md is the model card, with the run's certified table; checksums.yaml has the SHA-256 of
 every file.
+
+Members with batch norm are another classifier once they are rounded. --rounded-run writes FOLDER, a run with
+the weights in float16, to be certified itself and then kept.
 """
 
 import argparse
@@ -28,9 +32,11 @@ from shieldwall.files import disk_errors, write_atomic
 from shieldwall.models.registry import build_members
 from shieldwall.results.archive import is_archive
 from shieldwall.results.certificate_writer import read_settings
+from shieldwall.results.checks import SUMS, Sums, sha256
 from shieldwall.runs import pretrained
 from shieldwall.runs.folder import RunFolder
 
+ORIGINS = ("recipe.yaml", "start.yaml", "training.jsonl")
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 DATA = {
     "digits": (
@@ -82,7 +88,7 @@ def keep(run_folder: Path, name: str, *, rounded: bool = False) -> None:
     run.check_trained()
     environment = json.loads((run.path / "environment.json").read_text())
     weights = {path.relative_to(run.path).as_posix(): path.read_bytes() for path in run.member_paths()}
-    precision = "float32"
+    precision = _stored_precision(weights["members/member-1.safetensors"])
     if rounded:
         precision = str(read_settings(run.path / "certificates" / "settings.yaml")["precision"])
         if precision not in ("float16", "bfloat16"):
@@ -104,6 +110,33 @@ def keep(run_folder: Path, name: str, *, rounded: bool = False) -> None:
     for file, content in files.items():
         write_atomic(target / file, content)
     _write_checksums({**pretrained.checksums(), name: {f: pretrained.sha256(target / f) for f in files}})
+
+
+def write_rounded_run(run_folder: Path, target: Path) -> None:
+    """A run folder with the weights of another one in float16, not certified yet."""
+    run = RunFolder(run_folder)
+    run.check_trained()
+    environment = json.loads((run.path / "environment.json").read_text())
+    environment.pop("certify", None)
+    names = (*ORIGINS, *(path.relative_to(run.path).as_posix() for path in run.member_paths()))
+    files = {name: (run.path / name).read_bytes() for name in names if (run.path / name).is_file()}
+    for name in files:
+        if name.startswith("members/"):
+            files[name] = round_weights(files[name], "float16")
+            if not all(torch.isfinite(value).all() for value in safetensors.load(files[name]).values()):
+                raise UserError(f"{run.path / name} has weights that float16 cannot hold")
+    files["environment.json"] = (json.dumps(environment, indent=2) + "\n").encode()
+    sums = Sums(target, {name: sha256(content) for name, content in files.items()})
+    with disk_errors(target):
+        (target / "members").mkdir(parents=True)
+    for name, content in {**files, SUMS: str(sums).encode()}.items():
+        write_atomic(target / name, content)
+
+
+def _stored_precision(content: bytes) -> str:
+    """The widest type of a safetensors file's numbers."""
+    types = {value.dtype for value in safetensors.load(content).values() if value.is_floating_point()}
+    return str(max(types, key=lambda dtype: dtype.itemsize)).removeprefix("torch.")
 
 
 def round_weights(content: bytes, precision: str) -> bytes:
@@ -165,8 +198,13 @@ def main() -> int:
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
     parser.add_argument("--round", action="store_true", dest="rounded")
+    parser.add_argument("--rounded-run", action="store_true")
     options = parser.parse_args()
     try:
+        if options.rounded_run:
+            write_rounded_run(options.run, Path(options.name))
+            print(f"{options.name}: written; certify it, then keep it")
+            return 0
         keep(options.run, options.name, rounded=options.rounded)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

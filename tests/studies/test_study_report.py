@@ -183,7 +183,13 @@ def test_a_page_says_how_each_run_was_made(tmp_path: Path, write: Write) -> None
 
 @pytest.mark.parametrize(
     ("name", "runs", "page"),
-    [("mnist-short", "mnist", "results.md"), ("cifar10-small", "cifar10", "results-cifar10.md")],
+    [
+        ("mnist-short", "mnist", "results.md"),
+        ("mnist-short-trend", "mnist", "results-trend.md"),
+        ("mnist-short-methods", "mnist", "results-methods.md"),
+        ("mnist-short-seeds", "mnist", "results-seeds.md"),
+        ("cifar10-small", "cifar10", "results-cifar10.md"),
+    ],
 )
 def test_the_results_pages_are_what_the_packed_runs_give(
     name: str, runs: str, page: str, tmp_path: Path
