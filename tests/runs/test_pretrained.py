@@ -166,6 +166,27 @@ def test_rounded_weights_are_the_classifier_that_was_certified(home: Path, tmp_p
     assert "bfloat16, safetensors, 2 files of 69 kB" in text
 
 
+def test_a_rounded_run_is_certified_itself_and_kept_as_it_is(home: Path, tmp_path: Path) -> None:
+    run, rounded = trained(tmp_path / "run", 8), tmp_path / "rounded"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        import keep as tool
+
+        tool.write_rounded_run(run.path, rounded)
+    certify_run(rounded, n=100, n0=10, alpha=0.05, limit=1)
+    keep(rounded, "digits-0.5")
+    assert "float16, safetensors, 2 files of 69 kB" in (home / "digits-0.5" / "MODEL.md").read_text()
+    module = sw.load("digits-0.5")
+    for member, original in zip(module.members, members(8), strict=True):
+        for weight, before in zip(member.parameters(), original.parameters(), strict=True):
+            assert weight.dtype == torch.float32
+            assert torch.equal(weight, before.half().float())
+    (record,) = read_runs([rounded])
+    few = {"noise": sw.Gaussian(0.5), "n": 100, "n0": 10, "alpha": 0.05, "seed": 3}
+    test = datasets.load("digits").test.images([0])
+    assert np.array_equal(sw.certify(module, test, **few).counts, record.certificates["we"].counts)
+
+
 def test_loading_leaves_the_random_numbers_alone(kept: Path) -> None:
     torch.manual_seed(4)
     expected = torch.rand(3)

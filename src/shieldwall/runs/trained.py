@@ -88,7 +88,8 @@ class TrainedRun:
 def load(what: str | Path, vote: str = "we") -> nn.Module:
     """Load the pretrained ensemble named `what`, or the ensemble of a trained run folder.
 
-    The module is on the CPU, in evaluation mode, and in the precision that its weights are stored in. `vote`
+    The module is on the CPU, in evaluation mode, and in the precision that its weights are stored in; in
+    float32 where they are stored in float16, which saves space and is slow on a CPU. `vote`
     is `we` (a WeightedEnsemble of equal weights), `mme` (a MaxMarginEnsemble), or `member-1` to `member-N`
     for a single member. The module takes images in [0, 1], (B, ...), and returns scores (B, K). Its members
     were trained on images with noise, its `trained_noise`: to certify it with other noise gives a warning.
@@ -100,7 +101,8 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
         raise UserError(f"{what} is not a run folder: it does not exist")
     folder = RunFolder(what if exists else packaged_run(str(what)))
     members = load_members(folder, datasets.dataset_spec(folder.recipe.data), torch.device("cpu"))
-    members = [member.to(folder.weights_dtype()) for member in members]
+    if folder.weights_dtype() != torch.float16:
+        members = [member.to(folder.weights_dtype()) for member in members]
     module = classifier_of(vote, members).eval()
     for part in (module, *members):
         setattr(part, TRAINED_NOISE, noise_of(folder.recipe))
