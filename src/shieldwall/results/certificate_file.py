@@ -32,9 +32,11 @@ DEVIATIONS = NOISES | {"exact-gaussian": 1.0}
 """The standard deviation of each kind of noise whose parameter is 1."""
 NOT_BOUNDED = "not bounded"
 """The bound of an input whose samples chose a wrong class for every vote, in a file of correct ones only."""
-ARRAYS = (
-    "labels", "radii", "p_lower", "p_upper", "counts", "selection_counts", "n", "indices", "truth", "seconds",
-)  # fmt: skip
+JSON_NAMES = {
+    "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
+    "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
+}  # fmt: skip
+"""The arrays of certificates, with their names in a JSON file."""
 SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed", "value_range")
 UNIT = (0.0, 1.0)
 """The range of pixels where nothing else is said."""
@@ -44,14 +46,7 @@ COLUMNS = (
     "noise", "norm", "precision", "seed", "vote",
 )  # fmt: skip
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
-USUAL_NORM = "l2"
-"""The norm of a file that does not say: what other tools certify."""
-
 FORMAT, VERSION = "shieldwall certificates", 1
-_JSON_NAMES = {
-    "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
-    "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
-}  # fmt: skip
 _REALS = {"radii", "p_lower", "p_upper", "seconds"}
 _CALL = re.compile(r"([^()]+)\((.+)\)")
 _HARMED_BY_A_CUT = {*REQUIRED, "noise", "bound", "n", "alpha", "norm", "precision"} - {"correct"}
@@ -85,28 +80,25 @@ def num_samples(counts: Ints) -> Ints:
 
 def to_tsv(fields: Mapping[str, Any], vote: str | None) -> list[str]:
     """The lines of a table, the first its header, with the columns that are known."""
-    labels, truth = fields["labels"], fields["truth"]
-    indices = np.arange(len(labels)) if fields["indices"] is None else fields["indices"]
-    value_range = fields["value_range"]
-    bound, n = fields["bound"], fields["n"]
+    labels, bound, n, value_range = (fields[name] for name in ("labels", "bound", "n", "value_range"))
+    truth = np.full_like(labels, -1) if fields["truth"] is None else fields["truth"]
     if bound is not None and n is not None and not n.all():
         bound = [bound if samples else NOT_BOUNDED for samples in n.tolist()]
-    truth = np.full_like(labels, -1) if truth is None else truth
+    seconds = fields["seconds"]
     cells = {
         **{name: fields[name] for name in ("p_lower", "p_upper", "n", "counts", *SETTINGS[:-1])},
-        "idx": indices, "label": truth, "predict": labels, "bound": bound,
+        "idx": np.arange(len(labels)) if fields["indices"] is None else fields["indices"],
+        "label": truth, "predict": labels, "bound": bound, "vote": vote,
         "radius": fields["radii"], "correct": ((labels == truth) & (truth >= 0)) * 1,
-        "counts0": fields["selection_counts"], "vote": vote,
-        "time": fields["seconds"] if fields["seconds"] is None else
-                [timedelta(seconds=float(s)) for s in fields["seconds"]],
+        "counts0": fields["selection_counts"],
+        "time": None if seconds is None else [timedelta(seconds=float(time)) for time in seconds],
         "value_range": None if value_range == UNIT else ",".join(map(repr, value_range or ("any",))),
     }  # fmt: skip
     columns = [name for name in (*COLUMNS, "value_range") if cells[name] is not None]
-    texts = [
-        [_cell(value) for value in column] if isinstance(column, (np.ndarray, list)) else
-        [_cell(column)] * len(labels)
-        for column in (cells[name] for name in columns)
-    ]  # fmt: skip
+    texts = []
+    for values in (cells[name] for name in columns):
+        by_input = isinstance(values, (np.ndarray, list))
+        texts.append([*map(_cell, values)] if by_input else [_cell(values)] * len(labels))
     return ["\t".join(columns), *map("\t".join, zip(*texts, strict=True))]
 
 
@@ -120,7 +112,7 @@ def _cell(value: Any) -> str:
 def to_json(fields: Mapping[str, Any]) -> str:
     """One object for all certificates; what is not known is left out."""
     settings = {name: fields[name] for name in SETTINGS if fields[name] is not None}
-    known = {name: fields[field].tolist() for field, name in _JSON_NAMES.items() if fields[field] is not None}
+    known = {name: fields[field].tolist() for field, name in JSON_NAMES.items() if fields[field] is not None}
     rows = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
     head = json.dumps({"format": FORMAT, "version": VERSION, "settings": settings}, allow_nan=False)
     lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
@@ -138,7 +130,7 @@ def from_json(content: bytes, source: str) -> dict[str, Any]:
             raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
         fields: dict[str, Any] = {
             field: np.array([row[name] for row in rows], np.float64 if field in _REALS else np.int64)
-            for field, name in _JSON_NAMES.items()
+            for field, name in JSON_NAMES.items()
             if rows and name in rows[0]
         }
         if "labels" not in fields or "radii" not in fields:
@@ -156,9 +148,8 @@ def parse_tsv(content: bytes, source: str) -> tuple[dict[str, Any], str | None]:
     A last line that was cut off is ignored.
     """
     table = _Table(content, source)
-    indices, truth, labels = (table.whole(column) for column in ("idx", "label", "predict"))
-    radii, correct = table.real("radius"), table.whole("correct")
-    n = table.whole("n") if "n" in table.columns else None
+    indices, truth, labels, correct = (table.whole(name) for name in ("idx", "label", "predict", "correct"))
+    radii, n = table.real("radius"), table.whole("n") if "n" in table.columns else None
     is_unknown = bool((truth == -1).all())
     table.refuse(
         ((truth < 0) & (not is_unknown)) | (labels < ABSTAIN),
@@ -244,33 +235,28 @@ class _Table:
             self.refuse(stated != sums, lambda k: f"{column} is {stated[k]}, but the counts sum to {sums[k]}")
 
     def whole(self, column: str) -> Ints:
-        cells = self.columns[column]
-        return np.array([self._whole(column, row, cell) for row, cell in enumerate(cells)], dtype=np.int64)
+        cells = enumerate(self.columns[column])
+        return np.array([self.number(column, row, cell, int) for row, cell in cells], dtype=np.int64)
 
     def real(self, column: str) -> Floats:
-        cells = self.columns[column]
-        return np.array([self._real(column, row, cell) for row, cell in enumerate(cells)], dtype=np.float64)
+        cells = enumerate(self.columns[column])
+        return np.array([self.number(column, row, cell, float) for row, cell in cells], dtype=np.float64)
 
-    def _whole(self, column: str, row: int, cell: str) -> int:
+    def number(self, column: str, row: int, cell: str, kind: Callable[[str], float]) -> float:
         try:
-            value = int(cell)
+            value = kind(cell)
         except ValueError:
-            raise self.error(row, f"{column} is {cell!r}, not a whole number") from None
-        if not -(2**63) <= value < 2**63:
+            what = "a whole number" if kind is int else "a number"
+            raise self.error(row, f"{column} is {cell!r}, not {what}") from None
+        if kind is int and not -(2**63) <= value < 2**63:
             raise self.error(row, f"{column} is {cell[:30]}, a number of more than 64 bits")
-        return value
-
-    def _real(self, column: str, row: int, cell: str) -> float:
-        try:
-            value = float(cell)
-        except ValueError:
-            raise self.error(row, f"{column} is {cell!r}, not a number") from None
-        if not 0 <= value <= _LARGEST:
+        if kind is float and not 0 <= value <= _LARGEST:
             raise self.error(row, f"{column} is {cell}; it must be finite and not negative")
         return value
 
     def norm(self) -> str:
-        norms = _first_rows(self.columns.get("norm", (USUAL_NORM,)))
+        """That of the file; L2 where it does not say, for that is what other tools certify."""
+        norms = _first_rows(self.columns.get("norm", ("l2",)))
         usual = next(iter(norms))
         for norm, row in norms.items():
             if norm not in NORMS:
@@ -283,7 +269,7 @@ class _Table:
         for noise, row in _first_rows(self.columns.get("noise", ())).items():
             kind, parameter = split_call(noise)
             if parameter is not None and kind in DEVIATIONS:
-                self._real("noise", row, parameter)
+                self.number("noise", row, parameter, float)
         return self.shared("noise", str)
 
     def bound(self) -> str | None:
@@ -294,7 +280,7 @@ class _Table:
         for bound, row in bounds.items():
             kind, parameter = split_call(bound)
             if parameter is not None and kind.endswith("sequential"):
-                self._whole("bound", row, parameter.split(",")[0])
+                self.number("bound", row, parameter.split(",")[0], int)
         return shared(bounds) or shared(split_call(bound)[0] for bound in bounds)
 
     def value_range(self) -> tuple[float, float] | None:

@@ -119,20 +119,18 @@ class Sums:
 
 
 def check_votes(
-    certificates: Mapping[str, Certificates],
-    named: Mapping[str, str | None],
-    settings: Mapping[str, Any],
-    where: Path | str,
+    parsed: Mapping[str, tuple[Certificates, str | None]], settings: Mapping[str, Any], where: Path
 ) -> None:
     """Raise where the certificates of a run contradict their settings, their order or each other.
 
-    `named` is the vote that each file names. Settings that an older version did not write are not compared.
+    By vote, they come with the vote that their file names. Settings that an older version did not write are
+    not compared.
     """
-    first = next(iter(certificates.items()), None)
-    for vote, table in certificates.items():
+    first_vote, (first, _) = next(iter(parsed.items()))
+    for vote, (table, named) in parsed.items():
         file = f"{where}: {vote}.tsv"
-        if named.get(vote) not in (None, vote):
-            raise UserError(f"{file} has the certificates of {named[vote]}")
+        if named not in (None, vote):
+            raise UserError(f"{file} has the certificates of {named}")
         for name in ("noise", "norm", "n0", "alpha", "precision", "seed"):
             stated, own = settings.get(name), getattr(table, name)
             known = own is not None or table.selection_counts is not None  # other tools leave columns out
@@ -146,8 +144,11 @@ def check_votes(
                 k = int(moved.argmax())
                 stands = f"input {indices[k]} stands where input {expected[k]} belongs"
                 raise _in_line(file, k, f"{stands}; lines were moved, lost or added")
-        if first:
-            _check_same_inputs(file, table, *first)
+        common = min(len(table), len(first))
+        for name, what in (("indices", "inputs"), ("truth", "true classes"), ("n", "numbers of samples")):
+            ours, theirs = getattr(table, name), getattr(first, name)
+            if ours is not None and theirs is not None and (other := ours[:common] != theirs[:common]).any():
+                raise _in_line(file, other.argmax(), f"its {what} are not those of {first_vote}.tsv")
 
 
 def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) -> None:
@@ -174,15 +175,6 @@ def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) ->
             raise _in_line(file, row, f"n is {table.n[row]}, and settings.yaml has {n}")
     if table.bound is None or (kind, parameter) != expected:
         raise UserError(f"{file} has the bound {_said(table.bound)}, and settings.yaml has another")
-
-
-def _check_same_inputs(file: str, table: Certificates, vote: str, first: Certificates) -> None:
-    """All votes have the same inputs, true classes and samples."""
-    common = min(len(table), len(first))
-    for name, what in (("indices", "inputs"), ("truth", "true classes"), ("n", "numbers of samples")):
-        ours, theirs = getattr(table, name), getattr(first, name)
-        if ours is not None and theirs is not None and (other := ours[:common] != theirs[:common]).any():
-            raise _in_line(file, other.argmax(), f"its {what} are not those of {vote}.tsv")
 
 
 def _in_line(file: str, row: int | np.integer[Any], what: str) -> UserError:

@@ -8,7 +8,7 @@ other/sigma_0.25                        a file of another tool, called by its ow
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -52,14 +52,6 @@ class RunRecord:
     """The keys in which its recipe differs from those of the same name, if that distinguishes them."""
     sums: Sums | None = None
     """The digests of its files, which those read here agree with."""
-    named: dict[str, str | None] = field(default_factory=dict)
-    """The vote that each certificate file names, by the file's own."""
-
-    def add(self, vote: str, content: bytes, source: str) -> None:
-        """Read a certificate file that is called by this vote; of another tool it may name its own."""
-        certificates, named = parse(content, source)
-        vote = vote if self.is_run else named or vote
-        self.certificates[vote], self.named[vote] = certificates, named
 
     @property
     def name(self) -> str:
@@ -69,11 +61,11 @@ class RunRecord:
     @property
     def logs(self) -> list["Log"]:
         """The certificates of each vote, called by run and vote."""
-        name = self.name
-        return [
-            Log(f"{name} {vote_title(vote)}" if self.is_run else name, name, vote, certificates, self)
-            for vote, certificates in self.certificates.items()
-        ]
+        titles = {
+            vote: f"{self.name} {vote_title(vote)}" if self.is_run else self.name
+            for vote in self.certificates
+        }
+        return [Log(title, self.name, vote, self.certificates[vote], self) for vote, title in titles.items()]
 
     @cached_property
     def recipe_content(self) -> Mapping[str, Any] | None:
@@ -183,25 +175,11 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     their order or each other.
     """
     files = {file.resolve(): file for path in map(Path, paths) for file in _certificate_files(path)}
-    records: dict[Path, RunRecord] = {}
-    texts_of_run = cache(_texts_of_run)  # several folders of certificates may be of one run
+    by_home: dict[Path, list[Path]] = defaultdict(list)
     for resolved, file in files.items():
-        if is_archive(file):
-            records[resolved] = _read_archive(file)
-            continue
-        run, content = _run_folder(file), read_file(file)
-        key = _home(file) if run else resolved
-        if run:
-            sums, texts = texts_of_run(run)
-            if key not in records:
-                sums.check_listed(_name_in(run, file.parent), certificate_names(file.parent))
-                texts = {**texts, **_texts(file.parent, ["settings.yaml"], sums)}
-                records[key] = RunRecord(_recipe_name(texts, run), key, {}, texts, sums=sums)
-            sums.check(_name_in(run, file), content)
-        else:
-            records[key] = RunRecord(_stem(file), _home(file), {}, is_run=False)
-        records[key].add(_stem(file), content, str(file))
-    return _told_apart(list(records.values()))
+        by_home[resolved if is_archive(file) or not _run_folder(file) else _home(file)].append(file)
+    texts_of_run = cache(_texts_of_run)  # several folders of certificates may be of one run
+    return _told_apart([_record(of_home, texts_of_run) for of_home in by_home.values()])
 
 
 def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecord]:
@@ -216,47 +194,35 @@ def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecor
     return held_out
 
 
-def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:
-    sums = Sums.read(run)
-    attacks = [_name_in(run, file) for file in sorted(run.glob("attack/*.tsv"))]
-    return sums, _texts(run, [*RUN_FILES, *attacks], sums)
+def _record(files: Sequence[Path], texts_of_run: Callable[[Path], tuple[Sums, dict[str, str]]]) -> RunRecord:
+    """An archive, some certificate files in one folder of a run, or a file of another tool."""
+    file, run, home = files[0], _run_folder(files[0]), _home(files[0])
+    if is_archive(file):
+        return _archive_record(file)
+    if run is None:
+        certificates, vote = parse(read_file(file), str(file))
+        return RunRecord(_stem(file), home, {vote or _stem(file): certificates}, is_run=False)
+    sums, texts = texts_of_run(run)
+    sums.check_listed(_name_in(run, file.parent), certificate_names(file.parent))
+    texts = {**texts, **_texts(file.parent, ["settings.yaml"], sums)}
+    contents = {str(file): read_file(file) for file in files}
+    for source, content in contents.items():
+        sums.check(_name_in(run, Path(source)), content)
+    return _run_record(run, home, texts, sums, contents)
 
 
-def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Check the records, and give those of one name what differs in their recipes, or their path's end."""
-    by_name: dict[str, list[RunRecord]] = defaultdict(list)
-    for record in records:
-        by_name[record.base].append(record)
-        if record.is_run:
-            check_votes(record.certificates, record.named, record.settings, record.home)
-    told = {}
-    for same in by_name.values():
-        homes = {record.home for record in same}
-        for record, own in zip(same, _varied(same), strict=True):
-            place = ", ".join(f"{key} {value}" for key, value in own.items())
-            if not own and len(homes) > 1:
-                place = _shortest(record.home, homes)
-            told[record] = replace(record, place=place, varied=own)
-    return [told[record] for record in records]
+def _run_record(
+    source: Path, home: Path, texts: Mapping[str, str], sums: Sums, contents: Mapping[str, bytes]
+) -> RunRecord:
+    """The record of a run's texts and certificate files, by their names, after the checks."""
+    parsed = {_stem(Path(name)): parse(content, name) for name, content in contents.items()}
+    certificates = {vote: table for vote, (table, _) in parsed.items()}
+    record = RunRecord(_recipe_name(texts, source), home, certificates, texts, sums=sums)
+    check_votes(parsed, record.settings, home)
+    return record
 
 
-def _varied(records: Sequence[RunRecord]) -> list[dict[str, str]]:
-    """What differs in the recipes of these runs; nothing where that does not distinguish them."""
-    recipes = [content for record in records if (content := record.recipe_content) is not None]
-    nothing: list[dict[str, str]] = [{} for _ in records]
-    if len(recipes) < len(records) or len(records) < 2:
-        return nothing
-    different = distinctions(recipes)
-    seedless = [{key: value for key, value in own.items() if key != "seed"} for own in different]
-    if not seedless[0]:
-        return nothing
-    for told in (seedless, different):
-        if len({str(own) for own in told}) == len(records):
-            return told
-    return nothing
-
-
-def _read_archive(path: Path) -> RunRecord:
+def _archive_record(path: Path) -> RunRecord:
     content = read_archive(path)
     sums = Sums.parse(content.get(SUMS, b""), path)
     sums.check_packed(content)
@@ -265,14 +231,45 @@ def _read_archive(path: Path) -> RunRecord:
         for name in (*RUN_FILES, f"{FOLDER}/settings.yaml")
         if name in content
     }
-    files = [Path(name) for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
-    if not files:
+    names = [name for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
+    if not names:
         raise UserError(f"{path}: this packed run has no certificates")
     home = path.resolve().with_name(path.name.removesuffix(SUFFIX))
-    record = RunRecord(_recipe_name(texts, path), home, {}, texts, sums=sums)
-    for file in sorted(files, key=_place_in_table):
-        record.add(file.name.removesuffix(".tsv"), content[str(file)], f"{path}, {file}")
-    return record
+    in_order = sorted(names, key=lambda name: _place_in_table(Path(name)))
+    return _run_record(path, home, texts, sums, {f"{path}, {name}": content[name] for name in in_order})
+
+
+def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:
+    sums = Sums.read(run)
+    attacks = [_name_in(run, file) for file in sorted(run.glob("attack/*.tsv"))]
+    return sums, _texts(run, [*RUN_FILES, *attacks], sums)
+
+
+def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those of one name with what differs in their recipes, or their path's end."""
+    by_name: dict[str, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        by_name[record.base].append(record)
+    told = {}
+    for same in by_name.values():
+        homes = {record.home for record in same}
+        for record, varied in zip(same, _varied(same), strict=True):
+            place = ", ".join(f"{key} {value}" for key, value in varied.items())
+            if not varied and len(homes) > 1:
+                place = _shortest(record.home, homes)
+            told[record] = replace(record, place=place, varied=varied)
+    return [told[record] for record in records]
+
+
+def _varied(records: Sequence[RunRecord]) -> list[dict[str, str]]:
+    """What differs in the recipes of these runs; nothing where that does not distinguish them."""
+    recipes = [content for record in records if (content := record.recipe_content) is not None]
+    different = distinctions(recipes) if 1 < len(recipes) == len(records) else [{}]
+    seedless = [{key: value for key, value in varied.items() if key != "seed"} for varied in different]
+    for varied in (seedless, different) if seedless[0] else ():
+        if len({str(keys) for keys in varied}) == len(records):
+            return varied
+    return [{} for _ in records]
 
 
 def _certificate_files(path: Path) -> list[Path]:
