@@ -27,8 +27,7 @@ from shieldwall.results.rows import Row, inputs_key, rows_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDTH = 120
-"""The columns that `print` may fill; a wider table is not cut."""
+_WIDTH = 120  #: the columns that `print` may fill; a wider table is not cut
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,13 +35,10 @@ class Comparison:
     """Rows of certified accuracy by radius, ACR and abstentions; printed, they are a table."""
 
     rows: Sequence[Row]
-    radii: Sequence[float] | None = None
-    """Those of the table; by default round ones."""
-    intervals: bool = False
-    """Whether to show 95% confidence intervals."""
+    radii: Sequence[float] | None = None  #: those of the table; by default round ones
+    intervals: bool = False  #: whether to show 95% confidence intervals
 
-    is_paired: bool = False
-    """Whether the table of two rows ends with the paired test of them."""
+    is_paired: bool = False  #: whether the table of two rows ends with the paired test of them
 
     @cached_property
     def table(self) -> Table:

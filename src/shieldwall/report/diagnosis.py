@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-FOLDER = "theory"
-"""Where in a run folder a diagnosis is kept."""
+FOLDER = "theory"  #: where in a run folder a diagnosis is kept
 FILE = "diagnosis.tsv"
 PAPERS_AREA = 0.66
 _BLUE, _RED, _GREY = COLOURS[0], COLOURS[1], "0.6"

@@ -56,8 +56,7 @@ _SYMBOLS = {
 }  # fmt: skip
 _SYMBOL = re.compile(
     r"\b(alpha|sigma|n|L1|L2|L-infinity|(?<=Student's )t)\b(?: = ([\d.,]*\d)(?:e([-+]\d+))?)?"
-)
-"""A symbol's name, and its value where it follows."""
+)  #: a symbol's name, and its value where it follows
 
 
 def check_table_path(path: Path) -> None:

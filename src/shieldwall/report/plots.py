@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _STRONG, _THIN = 2.1, 0.9
-_ROAD = {"linewidth": 3.6, "alpha": 0.5}
-"""A solid line below dashes of its colour."""
+_ROAD = {"linewidth": 3.6, "alpha": 0.5}  #: a solid line below dashes of its colour
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-_MAX_STEPS = 1000
-"""More steps of a band cannot be seen, and make the file large."""
+_MAX_STEPS = 1000  #: more steps of a band cannot be seen, and make the file large
 
 # Without these each file would hold the date and the version that drew it, and never be the same twice.
 _METADATA: dict[str, dict[str, Any]] = {

@@ -14,8 +14,7 @@ from shieldwall.files import write_atomic
 from shieldwall.results.checks import SUMS, Sums
 
 SUFFIX = ".tar.xz"
-MAX_BYTES = 256 * 2**20
-"""Of an unpacked run: 1,000 inputs with 8 votes take 2 MB, 50,000 take 100 MB."""
+MAX_BYTES = 256 * 2**20  #: of an unpacked run: 1,000 inputs with 8 votes take 2 MB, 50,000 take 100 MB
 MAX_FILES = 10_000
 RUN_FILES = ("recipe.yaml", "start.yaml", "environment.json", "training.jsonl", "weights.yaml")
 """What a run folder says beside its certificates and its digests."""

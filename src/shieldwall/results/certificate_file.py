@@ -38,8 +38,7 @@ JSON_NAMES = {
 }  # fmt: skip
 """The arrays of certificates, with their names in a JSON file."""
 SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed", "value_range")
-UNIT = (0.0, 1.0)
-"""The range of pixels where nothing else is said."""
+UNIT = (0.0, 1.0)  #: the range of pixels where nothing else is said
 REQUIRED = ("idx", "label", "predict", "radius", "correct")
 COLUMNS = (
     *REQUIRED, "time", "p_lower", "p_upper", "bound", "n", "alpha", "counts", "n0", "counts0",
@@ -50,8 +49,7 @@ FORMAT, VERSION = "shieldwall certificates", 1
 _REALS = {"radii", "p_lower", "p_upper", "seconds"}
 _CALL = re.compile(r"([^()]+)\((.+)\)")
 _HARMED_BY_A_CUT = {*REQUIRED, "noise", "bound", "n", "alpha", "norm", "precision"} - {"correct"}
-_LARGEST = 1e100
-"""Of the real numbers, so that their sums are finite."""
+_LARGEST = 1e100  #: of the real numbers, so that their sums are finite
 _T = TypeVar("_T")
 
 

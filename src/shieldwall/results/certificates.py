@@ -25,8 +25,7 @@ from shieldwall.vocabulary import ABSTAIN
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHOWN = 10
-"""The certificates that a notebook shows at each end of a table."""
+_SHOWN = 10  #: the certificates that a notebook shows at each end of a table
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,39 +36,29 @@ class Certificates:
     It is wrong with probability at most alpha over the noise. A value is None if it is not known, or differs.
     """
 
-    labels: Ints
-    """(M,): the class that is certified; ABSTAIN where nothing is."""
-    radii: Floats
-    """(M,); 0 where nothing is certified."""
+    labels: Ints  #: (M,): the class that is certified; ABSTAIN where nothing is
+    radii: Floats  #: (M,); 0 where nothing is certified
     p_lower: Floats | None = None
     """(M,): the lower bound on the probability of the class that the first n0 samples chose."""
-    p_upper: Floats | None = None
-    """(M,): the upper bound on the probability of every other class."""
+    p_upper: Floats | None = None  #: (M,): the upper bound on the probability of every other class
     counts: Ints | None = None
     """(M, K): how often each class won on the samples of the bound; (M, N, K) by member for EAS."""
-    selection_counts: Ints | None = None
-    """As counts, on the n0 samples that chose the class."""
+    selection_counts: Ints | None = None  #: as counts, on the n0 samples that chose the class
     n: Ints | None = None
     """(M,): the samples behind each bound; 0 where a wrong class was chosen and not bounded."""
     n0: int | None = None
     alpha: float | None = None
     bound: str | None = None
     """How counts became bounds: one-sided, two-sided(0.05), sequential(N,...) with at most N samples, ..."""
-    noise: str | None = None
-    """The kind of noise and its parameter, such as gaussian(0.25)."""
-    norm: str = "l2"
-    """The norm of the radii: l1, l2 or linf."""
-    precision: str | None = None
-    """The arithmetic of the classifier that is certified."""
+    noise: str | None = None  #: the kind of noise and its parameter, such as gaussian(0.25)
+    norm: str = "l2"  #: the norm of the radii: l1, l2 or linf
+    precision: str | None = None  #: the arithmetic of the classifier that is certified
     seed: int | None = None
     value_range: tuple[float, float] | None = UNIT
     """The range of the pixels that sigma and the radii are stated in; None if it is not known."""
-    indices: Ints | None = None
-    """(M,): the inputs' numbers in their data set."""
-    truth: Ints | None = None
-    """(M,): the true classes."""
-    seconds: Floats | None = None
-    """(M,): the time that each took."""
+    indices: Ints | None = None  #: (M,): the inputs' numbers in their data set
+    truth: Ints | None = None  #: (M,): the true classes
+    seconds: Floats | None = None  #: (M,): the time that each took
 
     def __post_init__(self) -> None:
         if self.n is None and self.counts is not None:

@@ -42,8 +42,7 @@ class Sums:
 
     home: Path
     by_name: Mapping[str, str] = field(default_factory=dict)
-    is_sealed: bool = False
-    """Whether the file has the digest of its own lines."""
+    is_sealed: bool = False  #: whether the file has the digest of its own lines
 
     @classmethod
     def parse(cls, content: bytes, home: Path) -> "Sums":

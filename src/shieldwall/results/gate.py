@@ -25,8 +25,7 @@ class Verdict:
     radius: float
     inputs: int
     certified_accuracy: float
-    lower_bound: float
-    """Of certified accuracy on all inputs of the kind, with this confidence."""
+    lower_bound: float  #: of certified accuracy on all inputs of the kind, with this confidence
     at_least: float
     confidence: float
     other: str | None = None

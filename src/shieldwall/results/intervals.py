@@ -133,12 +133,9 @@ class PairedTest:
     """
 
     radius: float
-    only_first: int
-    """b: the inputs that only the first one certifies correctly at this radius."""
-    only_second: int
-    """c"""
-    p_value: float
-    """Two-sided: 2 P(Binomial(b + c, 1/2) >= max(b, c)), at most 1."""
+    only_first: int  #: b: the inputs that only the first one certifies correctly at this radius
+    only_second: int  #: c
+    p_value: float  #: two-sided: 2 P(Binomial(b + c, 1/2) >= max(b, c)), at most 1
 
 
 def paired_test(first: Certificates, second: Certificates, radii: Sequence[float]) -> list[PairedTest]:

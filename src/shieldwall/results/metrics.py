@@ -18,8 +18,7 @@ from shieldwall.binomial import clopper_pearson_lower
 from shieldwall.results.certificates import Certificates, Floats, Ints
 
 _LEAST_RADII, _MOST_RADII = 5, 11
-_LEAST_RADIUS = 1e-7
-"""Below it, nothing is certified to speak of."""
+_LEAST_RADIUS = 1e-7  #: below it, nothing is certified to speak of
 _SLACK = 1e-9
 
 

@@ -35,17 +35,13 @@ class PaperRow:
     label: str
     dataset: str
     method: str
-    base: str
-    """What an ensemble's members were trained by, or what DRT wraps."""
+    base: str  #: what an ensemble's members were trained by, or what DRT wraps
     protocol: str
     sigma: float | None
-    rho: tuple[float, float] | None
-    """The weights of DRT's two terms, (rho_gd, rho_cm)."""
-    accuracy: Mapping[float, float] = field(hash=False)
-    """Radius -> certified accuracy in percent."""
+    rho: tuple[float, float] | None  #: the weights of DRT's two terms, (rho_gd, rho_cm)
+    accuracy: Mapping[float, float] = field(hash=False)  #: radius -> certified accuracy in percent
     acr: float | None
-    note: str = ""
-    """What makes a number of the row doubtful."""
+    note: str = ""  #: what makes a number of the row doubtful
 
     @property
     def number(self) -> int:

@@ -9,6 +9,7 @@ other/sigma_0.25                        a file of another tool, called by its ow
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,7 +25,7 @@ from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED
 from shieldwall.results.certificates import Certificates, parse
 from shieldwall.results.checks import SUMS, Sums, certificate_names, check_votes
 from shieldwall.texts import json_value, read_file, title, yaml_documents
-from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
+from shieldwall.vocabulary import is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
 
@@ -36,22 +37,18 @@ class RunRecord:
     A field is empty or None where the files do not record it.
     """
 
-    base: str
-    """The name of the recipe, or of the folder or the file."""
-    home: Path
-    """The folder it was read from; of an archive its path without the suffix."""
+    base: str  #: the name of the recipe, or of the folder or the file
+    home: Path  #: the folder it was read from; of an archive its path without the suffix
     certificates: dict[str, Certificates]
     """By vote: members by number, then WE, MME and EAS, then the rest by name."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
-    is_run: bool = True
-    """Whether it is a run, not a single file."""
+    is_run: bool = True  #: whether it is a run, not a single file
     place: str = ""
     """What distinguishes it from others of the same name: what differs in the recipe, or its path's end."""
     varied: Mapping[str, str] = field(default_factory=dict)
     """The keys in which its recipe differs from those of the same name, if that distinguishes them."""
-    sums: Sums | None = None
-    """The digests of its files, which those read here agree with."""
+    sums: Sums | None = None  #: the digests of its files, which those read here agree with
 
     @property
     def name(self) -> str:
@@ -61,24 +58,21 @@ class RunRecord:
     @property
     def logs(self) -> list["Log"]:
         """The certificates of each vote, called by run and vote."""
-        titles = {
-            vote: f"{self.name} {vote_title(vote)}" if self.is_run else self.name
-            for vote in self.certificates
-        }
-        return [Log(title, self.name, vote, self.certificates[vote], self) for vote, title in titles.items()]
+        name, votes = self.name, self.certificates.items()
+        titles = [f"{name} {vote_title(vote)}" if self.is_run else name for vote in self.certificates]
+        return [Log(title, name, *vote, self) for title, vote in zip(titles, votes, strict=True)]
 
     @cached_property
-    def recipe_content(self) -> Mapping[str, Any] | None:
-        """The recipe as it is written."""
-        return next(iter(self._mappings("recipe.yaml")), None)
+    def recipe_content(self) -> Mapping[str, Any]:
+        """The recipe as it is written, empty where there is none."""
+        return next(iter(self._mappings("recipe.yaml")), {})
 
     @cached_property
     def recipe(self) -> Recipe | None:
         """The recipe; None where there is none, or one that this version does not read."""
-        try:
-            return None if self.recipe_content is None else from_mapping(self.recipe_content)
-        except UserError:
-            return None
+        with suppress(UserError):
+            return from_mapping(self.recipe_content)
+        return None
 
     @cached_property
     def origins(self) -> Sequence[Mapping[str, Any]]:
@@ -92,11 +86,10 @@ class RunRecord:
 
     def _mappings(self, file: str) -> list[Mapping[str, Any]]:
         """The documents of a file, none where one cannot be read."""
-        try:
+        with suppress(UserError):
             content = yaml_documents(self.files.get(file, ""), "")
-        except UserError:
-            return []
-        return content if all(isinstance(document, dict) for document in content) else []
+            return content if all(isinstance(document, dict) for document in content) else []
+        return []
 
     @cached_property
     def environment(self) -> Mapping[str, Mapping[str, Any]]:
@@ -112,22 +105,17 @@ class RunRecord:
         """What attacks on the test inputs found, by vote."""
         if self.settings.get(SPLIT) == HELD_OUT:
             return {}
-        texts = {name: text for name, text in self.files.items() if name.startswith("attack/")}
-        return {_stem(Path(name)): Attack.parse(text, str(self.home / name)) for name, text in texts.items()}
+        names = [name for name in self.files if name.startswith("attack/")]
+        return {_stem(Path(name)): Attack.parse(self.files[name], str(self.home / name)) for name in names}
 
     @cached_property
     def training(self) -> Sequence[Mapping[str, Any]]:
         """The epochs of the training log; a last line that was cut off is left out."""
-        lines = self.files.get("training.jsonl", "").split("\n")
+        *lines, _ = self.files.get("training.jsonl", "").split("\n")
         epochs: list[Mapping[str, Any]] = []
         for number, line in enumerate(lines, start=1):
             where = f"{self.home / 'training.jsonl'}, line {number}"
-            try:
-                epoch = json_value(line, where)
-            except UserError:
-                if number == len(lines):
-                    break
-                raise
+            epoch = json_value(line, where)
             if not isinstance(epoch, dict) or not isinstance(epoch.get("epoch"), int):
                 raise UserError(f"{where} is damaged: it has no epoch; repair or delete it")
             epochs.append(epoch)
@@ -143,10 +131,6 @@ class Log:
     vote: str
     certificates: Certificates
     record: RunRecord
-
-    @property
-    def is_member(self) -> bool:
-        return is_member(self.vote)
 
     @property
     def num_wanted(self) -> int:
@@ -263,7 +247,7 @@ def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 def _varied(records: Sequence[RunRecord]) -> list[dict[str, str]]:
     """What differs in the recipes of these runs; nothing where that does not distinguish them."""
-    recipes = [content for record in records if (content := record.recipe_content) is not None]
+    recipes = [content for record in records if (content := record.recipe_content)]
     different = distinctions(recipes) if 1 < len(recipes) == len(records) else [{}]
     seedless = [{key: value for key, value in varied.items() if key != "seed"} for varied in different]
     for varied in (seedless, different) if seedless[0] else ():
@@ -280,13 +264,12 @@ def _certificate_files(path: Path) -> list[Path]:
         return [path]
     run = path.parent if path.name == FOLDER else path
     is_run = (run / "recipe.yaml").exists() or (run / FOLDER).is_dir()
-    folder = run / FOLDER if is_run else path
-    files = sorted(folder.glob("*.tsv"), key=_place_in_table)
-    if not files and is_run:
+    files = sorted((run / FOLDER if is_run else path).glob("*.tsv"), key=_place_in_table)
+    if files:
+        return files
+    if is_run:
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
-    if not files:
-        raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
-    return files
+    raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
 
 
 def _run_folder(file: Path) -> Path | None:
@@ -317,22 +300,16 @@ def _name_in(run: Path, file: Path) -> str:
 
 
 def _texts(folder: Path, names: Iterable[str], sums: Sums) -> dict[str, str]:
-    texts = {}
-    for name in names:
-        file = folder / name
-        if file.is_file():
-            content = read_file(file)
-            sums.check(_name_in(sums.home, file), content)
-            texts[name] = content.decode(errors="replace")
-    return texts
+    contents = {name: read_file(folder / name) for name in names if (folder / name).is_file()}
+    for name, content in contents.items():
+        sums.check(_name_in(sums.home, folder / name), content)
+    return {name: content.decode(errors="replace") for name, content in contents.items()}
 
 
 def _recipe_name(files: Mapping[str, str], source: Path) -> str:
-    text = files.get("recipe.yaml", "")
-    content = next(iter(yaml_documents(text, str(source / "recipe.yaml"))), None)
-    if isinstance(content, dict) and "name" in content:
-        return title(content["name"])
-    return title(source.name.removesuffix(SUFFIX))
+    recipe = next(iter(yaml_documents(files.get("recipe.yaml", ""), str(source / "recipe.yaml"))), None)
+    name = recipe.get("name") if isinstance(recipe, dict) else None
+    return title(source.name.removesuffix(SUFFIX) if name is None else name)
 
 
 def _shortest(home: Path, homes: set[Path]) -> str:

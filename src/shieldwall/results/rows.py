@@ -18,7 +18,7 @@ import numpy as np
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.results.record import Log, RunRecord
-from shieldwall.vocabulary import vote_title
+from shieldwall.vocabulary import is_member, vote_title
 
 _STARTS = ("start", "init_from")
 _NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
@@ -30,10 +30,8 @@ class Row:
     run: str
     by_sigma: tuple[tuple[Log, ...], ...]
     """For each sigma, or each run of a choice, the logs that differ by seed, the same number each time."""
-    over: str = "sigma"
-    """What the best is chosen over, where there are several."""
-    held_out: tuple[tuple[Log, ...], ...] = ()
-    """The same on held-out inputs, where these choose the best."""
+    over: str = "sigma"  #: what the best is chosen over, where there are several
+    held_out: tuple[tuple[Log, ...], ...] = ()  #: the same on held-out inputs, where these choose the best
 
     @property
     def logs(self) -> list[Log]:
@@ -68,8 +66,18 @@ class Row:
         return self.logs[0].record
 
     @property
+    def recipe(self) -> Mapping[str, Any]:
+        """The recipe of the row's first run as it is written; empty for a log that stands alone."""
+        return self.record.recipe_content
+
+    @property
+    def method(self) -> str:
+        """The name of the recipe without its sigma, or else of the run."""
+        return method_of(str(self.recipe.get("name", self.run)), self.recipe.get("sigma"))
+
+    @property
     def is_member(self) -> bool:
-        return self.logs[0].is_member
+        return is_member(self.vote)
 
     @property
     def is_envelope(self) -> bool:
@@ -82,10 +90,9 @@ class Row:
 
     @property
     def combines(self) -> str:
-        """What the row shows as one: "best sigma", "3 seeds", both, or nothing."""
-        best = f"best {self.over} of {len(self.by_sigma)} runs"
-        parts = [best] if self.is_envelope else []
-        return ", ".join([*parts, f"{self.seeds} seeds"] if self.seeds > 1 else parts)
+        """What the row shows as one: "best sigma of 3 runs", "3 seeds", both, or nothing."""
+        parts = [f"best {self.over} of {len(self.by_sigma)} runs"] * self.is_envelope
+        return ", ".join(parts + [f"{self.seeds} seeds"] * (self.seeds > 1))
 
 
 def rows_of(
@@ -111,16 +118,17 @@ def rows_of(
         rows = average_over_seeds(rows)
     if not best_over:
         return rows
-    choosing = {(each.home.parent, log.vote): log for each in held_out for log in each.logs}
-    best = envelope_rows(rows, best_over)
+    best, choosing = envelope_rows(rows, best_over), {}
+    for log in (log for record in held_out for log in record.logs):
+        choosing[log.record.home.parent, log.vote] = log
     return [_chosen(row, choosing) if choosing and row.is_envelope else row for row in best]
 
 
 def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
     """The row with the certificates that choose its best."""
-    for home, vote in ((log.record.home, log.vote) for log in row.logs):
-        if (home, vote) not in choosing:
-            raise UserError(f"{home} has no held-out certificates of the vote {vote}")
+    for log in row.logs:
+        if (log.record.home, log.vote) not in choosing:
+            raise UserError(f"{log.record.home} has no held-out certificates of the vote {log.vote}")
     held_out = tuple(tuple(choosing[log.record.home, log.vote] for log in logs) for logs in row.by_sigma)
     if len({certification_key(log) for logs in held_out for log in logs}) > 1:
         raise UserError(f"{row.title}: the held-out certificates differ in their inputs or settings")
@@ -134,17 +142,14 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
     none of the group is averaged. An averaged row takes the place of its first run.
     """
     groups = _groups(rows, lambda row: (recipe_key(row), row.certificates[0].sigma))
-    samples = [
-        group for group in groups if len({str(_recipe(row).get("seed")) for row in group}) == len(group)
-    ]
+    samples = [group for group in groups if len({str(row.recipe.get("seed")) for row in group}) == len(group)]
     places: dict[str, set[str]] = defaultdict(set)
     for group in samples:
         places[group[0].record.base].add(_place(group))
 
     def mean(group: Sequence[Row]) -> Row:
-        run = group[0].record.base
-        if len(places[run]) > 1:
-            run = f"{run} ({_place(group)})"
+        base = group[0].record.base
+        run = f"{base} ({_place(group)})" if len(places[base]) > 1 else base
         return Row(f"{run} {vote_title(group[0].vote)}", run, (tuple(row.logs[0] for row in group),))
 
     return _joined(rows, samples, mean)
@@ -199,7 +204,7 @@ def _groups(rows: Sequence[Row], key: Callable[[Row], object]) -> list[list[Row]
     """The rows with equal keys that were certified in the same way, where there are several."""
     groups: dict[object, list[Row]] = defaultdict(list)
     for row in rows:
-        if _recipe(row):
+        if row.recipe:
             groups[key(row), certification_key(row.logs[0])].append(row)
     return [group for group in groups.values() if len(group) > 1]
 
@@ -215,8 +220,8 @@ def _joined(
 
 def envelope_row(rows: Sequence[Row], over: str = "sigma") -> Row:
     """Rows at several sigmas, or of several runs, as one."""
-    name = _method({"name": rows[0].run, **_recipe(rows[0])})
-    return Row(f"{name} {vote_title(rows[0].vote)}", name, tuple(tuple(row.logs) for row in rows), over)
+    method, by_sigma = rows[0].method, tuple(tuple(row.logs) for row in rows)
+    return Row(f"{method} {vote_title(rows[0].vote)}", method, by_sigma, over)
 
 
 def titles(rows: Sequence[Row]) -> list[str]:
@@ -244,10 +249,8 @@ def shared_norm(rows: Sequence[Row]) -> str:
                 f"{log.title} has {other} radii; show one norm at a time"
             )
         if log.certificates.value_range != first.certificates.value_range:
-            raise UserError(
-                f"{first.title} and {log.title} have radii for pixels in different ranges; show those of "
-                "certificates.in_unit_range()"
-            )
+            what = "have radii for pixels in different ranges; show those of certificates.in_unit_range()"
+            raise UserError(f"{first.title} and {log.title} {what}")
     return norm
 
 
@@ -267,11 +270,6 @@ def method_of(name: str, sigma: object) -> str:
     return name.removesuffix(f"-{sigma}")
 
 
-def _recipe(row: Row) -> Mapping[str, Any]:
-    """The recipe of the row's first run as it is written; empty for a log that stands alone."""
-    return row.record.recipe_content or {}
-
-
 def recipe_key(row: Row, over: Sequence[str] = ()) -> str:
     """The row's recipe without its seed and the keys in `over`, as text that is equal for equal recipes.
 
@@ -280,20 +278,16 @@ def recipe_key(row: Row, over: Sequence[str] = ()) -> str:
     """
     weights = ("objective.rho_gd", "objective.rho_cm") if "rho" in over else ()
     without = {"seed", "name", *_STARTS, *over, *weights}
-    recipe, origins = _recipe(row), row.record.origins
-    folder = None if origins else next((recipe[key] for key in _STARTS if key in recipe), None)
-    return repr([folder, *((_method(part), _in_order(part, without)) for part in (recipe, *origins))])
+    parts = (row.recipe, *row.record.origins)
+    folder = None if len(parts) > 1 else next((row.recipe[key] for key in _STARTS if key in row.recipe), None)
+    names = [method_of(str(part.get("name")), part.get("sigma")) for part in parts]
+    return repr([folder, names, [_in_order(part, without) for part in parts]])
 
 
 def method_key(row: Row) -> str:
     """The method that a recipe names and runs, on what: of the objective's numbers, only which are 0."""
-    recipe = _recipe(row)
-    on = [recipe.get(key) for key in ("data", "model", "noise", "members")]
-    return repr([_method(recipe), on, _in_order(recipe.get("objective"), numbers=False)])
-
-
-def _method(recipe: Mapping[str, Any]) -> str:
-    return method_of(str(recipe.get("name")), recipe.get("sigma"))
+    on = [row.recipe.get(key) for key in ("data", "model", "noise", "members")]
+    return repr([row.method, on, _in_order(row.recipe.get("objective"), numbers=False)])
 
 
 def certification_key(log: Log) -> tuple[object, ...]:

@@ -1,9 +1,8 @@
 """Line charts of certified accuracy and of training logs, as SVG in the page itself: whole without scripts,
 which only hide and show lines.
 
-The SVG holds the lines alone and stretches to any width and height; its strokes do not (vector-effect).
-Ticks, symbols and numbers are text and small pictures placed on it in percent, so that letters keep their
-size on a phone. Coordinates are those of a square of SIZE.
+The SVG holds the lines alone, in a square of SIZE that stretches to any width and height. Ticks, symbols and
+numbers are text and small pictures placed on it in percent, so that letters keep their size on a phone.
 """
 
 import math
@@ -60,24 +59,20 @@ class Axis:
 
 
 class Line(NamedTuple):
-    key: int
-    """The place of its curve or run on the page, by which it is hidden and shown."""
+    key: int  #: the place of its curve or run on the page, by which it is hidden and shown
     title: str
     path: str
     look: CurveStyle
     marks: tuple[tuple[float, float], ...] = ()
     """Where its symbol or number stands, in percent from the left and from the top."""
-    hidden: bool = False
-    """Whether it starts so."""
+    hidden: bool = False  #: whether it starts so
 
 
 class Chart(NamedTuple):
-    description: str
-    """What a screen reader says instead of showing it."""
+    description: str  #: what a screen reader says instead of showing it
     x: Axis
     y: Axis
-    lines: list[Line]
-    """From below to above."""
+    lines: list[Line]  #: from below to above
 
     @property
     def ends(self) -> dict[str, tuple[float, float]]:
@@ -88,12 +83,10 @@ class Chart(NamedTuple):
 def path(x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float | None]) -> str:
     """The line through the points, broken where there is no value, without those within a level run."""
     parts: list[str] = []
-    before: float | None = None
-    for k, (value, after) in enumerate(zip(ys, [*ys[1:], None], strict=True)):
+    for k, (before, value, after) in enumerate(zip([None, *ys], ys, [*ys[1:], None], strict=False)):
         if value is not None and not before == value == after:
             point = (f"{place:.1f}".removesuffix(".0") for place in (x.place(xs[k]), SIZE - y.place(value)))
             parts.append(("M" if before is None else "L") + ",".join(point))
-        before = value
     return "".join(parts)
 
 
@@ -128,23 +121,20 @@ def accuracy_chart(
     x = Axis(f"{norm} radius", 0.0, grid.radii[-1])
     y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (max(int(max(of) / 10) for of in values) + 1)))
     kinds = list(dict.fromkeys((curve.method, curve.protocol) for curve in curves))
-    protocols = choices(curves, "protocol")
     lines = []
     for k, (curve, look) in enumerate(zip(curves, looks, strict=True)):
         # Symbols at other places on each curve, for some may be one line.
         apart = (len(values[k]) - 1) / _SYMBOLS
         shift = (kinds.index((curve.method, curve.protocol)) + 0.5) / len(kinds)
         places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
-        marks = tuple(
-            (x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
-            for place in (places if look.shape or look.number else ())
-        )
+        marks = [(x.percent(grid.radii[p]), round(100 - y.percent(values[k][p]), 3)) for p in places]
         drawn = path(x, y, grid.radii, values[k])
-        lines.append(Line(k, curve.title, drawn, look, marks, hidden=curve.protocol in hidden))
+        is_marked = bool(look.shape or look.number)
+        lines.append(Line(k, curve.title, drawn, look, tuple(marks * is_marked), curve.protocol in hidden))
     # Ensembles first, then members, then envelopes: dashes lie on what is solid.
-    lines.sort(
-        key=lambda line: (curves[line.key].row.is_envelope, protocols.index(curves[line.key].protocol))
-    )
+    protocols = choices(curves, "protocol")
+    order = [(curve.row.is_envelope, protocols.index(curve.protocol)) for curve in curves]
+    lines.sort(key=lambda line: order[line.key])
     what = f"Certified accuracy against {norm} radius, a curve for each run and protocol"
     return Chart(f"{what}; the tables below hold the values.", x, y, lines)
 

@@ -1,11 +1,8 @@
 """The curves of a page and how they look.
 
-Each curve is a row, with the method, protocol and sigma by which a reader picks it.
 A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
-
 With several methods colours show the method, otherwise the protocol. Dashes show the protocol, and symbols
-on the curve the sigma. Members have a thin dotted line with their number. Envelopes are thick, without
-symbols.
+on the curve the sigma. Members have a thin dotted line with their number; envelopes are thick.
 """
 
 from collections import Counter
@@ -21,20 +18,16 @@ from shieldwall.vocabulary import VOTE_TITLES, vote_title
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 RHO = "\N{GREEK SMALL LETTER RHO}"
 MINUS = "\N{MINUS SIGN}"
-NOTHING = "\N{EN DASH}"
-"""Where there is no number to show."""
+NOTHING = "\N{EN DASH}"  #: where there is no number to show
 UNSTATED = "not stated"
 _MANY_CURVES = 12
-NUM_COLOURS = 12
-"""In page.css."""
+NUM_COLOURS = 12  #: in page.css
 SOLID: tuple[float, ...] = (1, 0)
 DOTTED: tuple[float, ...] = (1.2, 2.4)
 DASHES: tuple[tuple[float, ...], ...] = (
     SOLID, (7, 3), (9, 3, 2, 3), (16, 4), (4, 3), (9, 3, 2, 3, 2, 3), (16, 3, 4, 3), (4, 7),
 )  # fmt: skip
 _THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
-
-
 SHAPES = (  # symbols as paths between -1 and 1
     "M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z",
     "M-1,.8L0,-1L1,.8Z",
@@ -52,8 +45,7 @@ class Curve:
     row: Row
     method: str
     protocol: str
-    sigma: str
-    """Of an envelope all of them."""
+    sigma: str  #: of an envelope all of them
 
     @property
     def title(self) -> str:
@@ -73,7 +65,7 @@ def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
 
     Runs with another seed count as another method here.
     """
-    envelopes: list[Curve] = []
+    envelopes = []
     for method in choices(curves, "method"):
         of_row = {curve.row: curve for curve in curves if curve.method == method}
         for group in sigma_groups([*of_row]):
@@ -105,10 +97,11 @@ def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
     """The method of each run: its recipe's name without the sigma, with the seed where seeds differ. Runs
     that are still equal at a sigma keep the run's own name."""
     keys = {
-        run: (run, None, None) if recipe is None else
-        (method_of(recipe.name, recipe.sigma), recipe.sigma, recipe.seed)
+        run: (method_of(recipe.name, recipe.sigma), recipe.sigma, recipe.seed)
+        if recipe
+        else (run, None, None)
         for run, recipe in recipes.items()
-    }  # fmt: skip
+    }
     same_sigma, twins = Counter(key[:2] for key in keys.values()), Counter(keys.values())
     ambiguous = {key[0] for key in keys.values() if same_sigma[key[:2]] > 1 and twins[key] == 1}
     seeded = {key: f"{key[0]}, seed {key[2]}" if key[0] in ambiguous else key[0] for key in twins}
@@ -123,17 +116,14 @@ def _protocol(log: Log) -> str:
 
 def _sigma(log: Log) -> str:
     recipe, sigma = log.record.recipe, log.certificates.sigma
-    if sigma is None and recipe is not None:
-        sigma = recipe.sigma
+    sigma = recipe.sigma if sigma is None and recipe else sigma
     return UNSTATED if sigma is None else f"{sigma:.4g}"
 
 
 @dataclass(frozen=True)
 class CurveStyle:
-    color_index: int | None
-    """The place of its colour in the palette; None for that of text."""
-    dash: tuple[float, ...] = SOLID
-    """Empty for a symbol without a line."""
+    color_index: int | None  #: the place of its colour in the palette; None for that of text
+    dash: tuple[float, ...] = SOLID  #: empty for a symbol without a line
     width: float = _STRONG
     shape: str | None = None
     number: str = ""
@@ -157,16 +147,15 @@ class CurveStyles:
     @property
     def key(self) -> str:
         """What colours, dashes, symbols and numbers stand for, as a sentence."""
-        parts = []
-        if self.by_method:
-            parts.append("colours show the method")
-        if len(set(self.protocols) - self.members) > 1:
-            parts.append(f"{'' if self.by_method else 'colours and '}dashes show the protocol")
-        if len(self.sigmas) > 1:
-            parts.append(f"symbols show {SIGMA}")
-        if self.members:
-            parts.append("members are dotted, with their number")
-        return f"{'; '.join(parts).capitalize()}." if parts else ""
+        several = len(set(self.protocols) - self.members) > 1
+        parts = [
+            "colours show the method" * self.by_method,
+            f"{'colours and ' * (not self.by_method)}dashes show the protocol" * several,
+            f"symbols show {SIGMA}" * (len(self.sigmas) > 1),
+            "members are dotted, with their number" * bool(self.members),
+        ]
+        sentence = "; ".join(filter(None, parts)).capitalize()
+        return f"{sentence}." if sentence else ""
 
     def curve(self, curve: Curve) -> CurveStyle:
         look = self._protocol(curve.protocol)
@@ -179,9 +168,11 @@ class CurveStyles:
     def training(self, curve: Curve) -> CurveStyle:
         """Of a run: its method's colour and dashes for its sigma, or a colour for its sigma."""
         sigma = self.sigmas.index(curve.sigma)
-        if not self.by_method:
-            return CurveStyle(sigma)
-        return CurveStyle(self.methods.index(curve.method), _dash(sigma))
+        return (
+            CurveStyle(self.methods.index(curve.method), _dash(sigma))
+            if self.by_method
+            else CurveStyle(sigma)
+        )
 
     def sample(self, name: str, value: str) -> CurveStyle | None:
         """What a toggle for this method, protocol or sigma shows of its curves."""

@@ -30,10 +30,8 @@ class Thumbnails(NamedTuple):
 
     labels: Sequence[int]
     classes: Sequence[str]
-    shape: tuple[int, int, int]
-    """Channels, height and width."""
-    pixels: Callable[[int], NDArray[np.uint8]]
-    """By the input's number, in that shape."""
+    shape: tuple[int, int, int]  #: channels, height and width
+    pixels: Callable[[int], NDArray[np.uint8]]  #: by the input's number, in that shape
 
     @property
     def side(self) -> int:
