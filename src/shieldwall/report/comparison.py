@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,8 +47,9 @@ class Comparison:
             return table
         tests = self.paired_test(*(row.title for row in self.rows))
         p_values = ", ".join(f"{test.p_value:.2g} at {test.radius:g}" for test in tests)
-        note = f"paired test (exact McNemar) at each radius: p = {p_values}"
-        return replace(table, notes=[*table.notes, note])
+        return replace(
+            table, notes=[*table.notes, f"paired test (exact McNemar) at each radius: p = {p_values}"]
+        )
 
     def paired_test(self, first: str, second: str) -> list[PairedTest]:
         """The exact McNemar test of two rows, at each radius of the table by itself."""
@@ -74,14 +75,14 @@ class Comparison:
     def save(self, path: str | Path) -> None:
         """Write the table (.tex, .md or .csv) or the plot (.png, .pdf or .svg), by the file's suffix."""
         path = Path(path)
-        if path.suffix.lower() == ".csv":
-            return write_output(path, self.to_csv().encode())
-        if path.suffix.lower() in formats.TABLE_SUFFIXES:
-            text = self.to_latex(path.stem) if path.suffix.lower() == ".tex" else self.to_markdown()
-            return write_output(path, text.encode())
+        if (suffix := path.suffix.lower()) in formats.TABLE_SUFFIXES:
+            text = {".csv": self.to_csv, ".md": self.to_markdown}.get(suffix) or partial(
+                self.to_latex, path.stem
+            )
+            return write_output(path, text().encode())
         require("report", "a plot")
-        figure = accuracy_figure(self.rows, intervals=self.intervals)
         about = describe_figure(self.rows, intervals=self.intervals)
+        figure = accuracy_figure(self.rows, intervals=self.intervals)
         return write_output(path, figure_bytes(figure, path, about))
 
     def to_latex(self, label: str = "certified-accuracy") -> str:
@@ -107,12 +108,9 @@ class Comparison:
 
 @checked
 def compare(
-    certificates: Mapping[str, Certificates | Mapping[str, Certificates]],
-    labels: ArrayLike | None = None,
-    *,
-    radii: Sequence[float] | None = None,
-    intervals: bool = False,
-) -> Comparison:
+    certificates: Mapping[str, Certificates | Mapping[str, Certificates]], labels: ArrayLike | None = None,
+    *, radii: Sequence[float] | None = None, intervals: bool = False,
+) -> Comparison:  # fmt: skip
     """A table and a plot of certificates by name, or of the votes of `certify_members` and `read` by name.
 
     Args:
@@ -120,18 +118,17 @@ def compare(
         radii: of the table; by default round ones.
         intervals: show 95% confidence intervals, over inputs.
     """
-    records = []
     values = certificates.values() if isinstance(certificates, Mapping) else [certificates]
     for given in values:
         if not isinstance(given, (Certificates, Mapping)) or given is certificates:
             raise UserError(f"compare takes certificates by name, {{name: ...}}; given: {describe(given)}")
+    records = []
     for name, given in certificates.items():
         votes = {name: given} if isinstance(given, Certificates) else dict(given)
         if labels is not None:
-            votes = {vote: run.with_truth(labels) for vote, run in votes.items()}
-        for run in votes.values():
-            if run.truth is None:
-                raise UserError(f"the true classes of {name} are not known: give them, compare(..., labels)")
+            votes = {vote: table.with_truth(labels) for vote, table in votes.items()}
+        if any(table.truth is None for table in votes.values()):
+            raise UserError(f"the true classes of {name} are not known: give them, compare(..., labels)")
         records.append(RunRecord(name, Path(name), votes, is_run=not isinstance(given, Certificates)))
     rows = rows_of(records)
     same_inputs = len({inputs_key(row.certificates[0]) for row in rows}) == 1

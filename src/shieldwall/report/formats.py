@@ -16,22 +16,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from shieldwall.errors import UserError
-from shieldwall.report.tables import (
-    AT_LEAST,
-    PLUS_MINUS,
-    Column,
-    Table,
-    describe,
-    table_radii,
-)
+from shieldwall.report.tables import AT_LEAST, PLUS_MINUS, Column, Table, describe, table_radii
+from shieldwall.results import intervals
 from shieldwall.results.certificates import shared
-from shieldwall.results.intervals import (
-    abstentions,
-    accuracy,
-    accuracy_deviation,
-    accuracy_interval,
-    average_radius,
-)
 from shieldwall.results.rows import Row, sigmas_of
 
 COLUMNS = (
@@ -97,14 +84,15 @@ def to_terminal(table: Table) -> rich_table.Table:
     drawn = _WideTable(title=Text(table.title), caption=Text("\n".join(table.notes)))
     drawn.add_column(overflow="fold")
     between = "\n" if table.intervals else " "
-    for column in table.columns:
-        cells = [_terminal_cell(column, k, between) for k in range(len(column.cells))]
-        lines = (line for cell in cells for line in cell.plain.split("\n"))
-        width = max(len(text) for text in (*column.heading, *lines))
-        drawn.add_column(Text("\n".join(column.heading)), justify="right", no_wrap=True, width=width)
-    for k, title in enumerate(table.row_titles):
-        # A Text, for a title may hold what would be markup in a string.
-        drawn.add_row(Text(title), *(_terminal_cell(column, k, between) for column in table.columns))
+    columns = [
+        [_terminal_cell(column, k, between) for k in range(len(column.cells))] for column in table.columns
+    ]
+    for column, cells in zip(table.columns, columns, strict=True):
+        lines = [*column.heading, *(line for cell in cells for line in cell.plain.split("\n"))]
+        heading, width = Text("\n".join(column.heading)), max(map(len, lines))
+        drawn.add_column(heading, justify="right", no_wrap=True, width=width)
+    for title, *cells in zip(table.row_titles, *columns, strict=True):
+        drawn.add_row(Text(title), *cells)  # a Text, for a title may hold what would be markup in a string
     return drawn
 
 
@@ -224,11 +212,8 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
     if a certification was interrupted, and `acr_kind`, `lower bound` for rows whose sampling stopped early.
     """
     describe(rows)  # refuses rows that do not stand in one table
-    columns = list(COLUMNS)
-    if any(row.num_wanted > row.num_inputs for row in rows):
-        columns.append("inputs_wanted")
-    if any(row.stopped_early for row in rows):
-        columns.append("acr_kind")
+    columns = [*COLUMNS, *["inputs_wanted"] * any(row.num_wanted > row.num_inputs for row in rows)]
+    columns += ["acr_kind"] * any(row.stopped_early for row in rows)
     text = StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -238,14 +223,14 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
 
 
 def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
-    spread, acr = accuracy_deviation(row, radii), average_radius(row)
+    spread, acr = intervals.accuracy_deviation(row, radii), intervals.average_radius(row)
     interval = "clopper-pearson and student-t" if row.seeds > 1 else "clopper-pearson"
     of_row: dict[str, Any] = {
         "kind": "envelope" if row.is_envelope else "seeds" if row.seeds > 1 else "log",
         "run": row.run, "vote": row.vote, "sigmas": " ".join(map(repr, sigmas_of([row]))),
         "inputs": row.num_inputs, "inputs_wanted": row.num_wanted, "seeds": row.seeds,
         "interval": interval + (" all sigmas at once" if row.is_envelope else ""),
-        "abstained": abstentions(row), "acr_kind": "lower bound" if row.stopped_early else None,
+        "abstained": intervals.abstentions(row), "acr_kind": "lower bound" if row.stopped_early else None,
     }  # fmt: skip
     settings = ("sigma", "noise", "norm", "alpha", "precision")
     for column, name in [("n", "fixed_n"), ("bound", "bound_kind"), *zip(settings, settings, strict=True)]:
@@ -258,8 +243,13 @@ def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
         # A spreadsheet takes what starts like this for a formula.
         if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@"):
             of_row[column] = f"'{cell}"
-    low, high = (ends.tolist() for ends in accuracy_interval(row, radii))
+    low, high = intervals.accuracy_interval(row, radii)
     deviations = [None] * len(radii) if spread is None else spread.tolist()
-    values = zip(radii, accuracy(row, radii).tolist(), low, high, deviations, strict=True)
+    values = zip(
+        radii,
+        *(ends.tolist() for ends in (intervals.accuracy(row, radii), low, high)),
+        deviations,
+        strict=True,
+    )
     names = ("radius", "certified_accuracy", "low", "high", "deviation")
     return [of_row | dict(zip(names, of_radius, strict=True)) for of_radius in values]

@@ -9,18 +9,11 @@ from typing import Any
 import numpy as np
 
 from shieldwall.errors import UserError
+from shieldwall.results import intervals as numbers
 from shieldwall.results.certificates import Certificates, shared, usual_bound
-from shieldwall.results.intervals import (
-    abstentions,
-    accuracy,
-    accuracy_deviation,
-    accuracy_interval,
-    average_radius,
-)
 from shieldwall.results.metrics import by_class, carried, default_radii, largest_radius, probabilities
 from shieldwall.results.record import Log
 from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sigmas_of, titles
-from shieldwall.vocabulary import is_member
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 NONE = "-"
@@ -107,7 +100,7 @@ def table_radii(rows: Sequence[Row], radii: Sequence[float] | None = None) -> li
 
 def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[Column]:
     compare = not incomparable_settings(rows)
-    accuracies = np.array([accuracy(row, radii) for row in rows])
+    accuracies = np.array([numbers.accuracy(row, radii) for row in rows])
     margins = [_margins_by_radius(row, radii, intervals) for row in rows]
     columns = []
     for k, r in enumerate(radii):
@@ -115,7 +108,7 @@ def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[C
         cells = [NONE if is_out_of_reach(row, r) else _percent(share) for row, share in shares]
         of_radius = ["" if cell == NONE else margin[k] for cell, margin in zip(cells, margins, strict=True)]
         columns.append(_ranked(("" if r else "clean", _radius(r)), cells, of_radius, compare))
-    abstained = [abstentions(row) for row in rows]
+    abstained = [numbers.abstentions(row) for row in rows]
     inputs = [(row.num_inputs, row.num_wanted) for row in rows]
     columns += [
         _average_radii(rows, intervals, compare),
@@ -127,15 +120,15 @@ def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[C
 
 def _margins_by_radius(row: Row, radii: list[float], intervals: bool) -> list[str]:
     if intervals:
-        ends = zip(*accuracy_interval(row, radii), strict=True)
+        ends = zip(*numbers.accuracy_interval(row, radii), strict=True)
         return [f"[{_percent(low)}, {_percent(high)}]" for low, high in ends]
-    spread = accuracy_deviation(row, radii)
+    spread = numbers.accuracy_deviation(row, radii)
     return [""] * len(radii) if spread is None else [f"{PLUS_MINUS} {_percent(share)}" for share in spread]
 
 
 def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Column:
     """Three decimals, or as many as three digits of the largest take. Lower bounds are marked, not ranked."""
-    averages = [average_radius(row) for row in rows]
+    averages = [numbers.average_radius(row) for row in rows]
     largest = max((average.value for average in averages if average is not None), default=0.0)
     decimals = max(_NUM_DIGITS, _decimals(largest))
     cells, margins = [""] * len(rows), [""] * len(rows)
@@ -273,7 +266,7 @@ def hidden_tables(rows: Sequence[Row], radii: Sequence[float] | None, spec: Spec
     ]
     note = "p_A: how often the true class won under noise; above 0.5 the smoothed classifier is right"
     of_all = _hidden("inputs by p_A, in %", list(known), shares, note)
-    shown = [log for log in logs if not is_member(log.vote)] or logs
+    shown = [log for log in logs if not log.is_member] or logs
     return [of_all] * bool(known) + [_of_classes(log, table_radii(rows, radii), spec) for log in shown]
 
 

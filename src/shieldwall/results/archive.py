@@ -32,9 +32,8 @@ def pack(run: Path, file: Path) -> None:
     content = {path.relative_to(run).as_posix(): path.read_bytes() for path in paths}
     Sums.read(run).check_packed(content)
     if sum(map(len, content.values())) > MAX_BYTES // 2:
-        raise UserError(
-            f"{run} holds more than {MAX_BYTES // 2**21} MB of certificates: too much for one file"
-        )
+        most = f"{MAX_BYTES // 2**21} MB"
+        raise UserError(f"{run} holds more than {most} of certificates: too much for one file")
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(content):
@@ -60,10 +59,10 @@ def read_archive(file: Path) -> dict[str, bytes]:
     try:
         with tarfile.open(fileobj=io.BytesIO(_decompress(file)), mode="r:") as archive:
             for member in archive:
-                if not member.isreg() or not _is_inside(member.name) or member.name in content:
-                    raise UserError(
-                        f"{file} is not a packed run: it holds {member.name!r}, which is no plain file in it"
-                    )
+                inside = "\0" not in member.name and not {"", ".", ".."} & set(member.name.split("/"))
+                if not member.isreg() or not inside or member.name in content:
+                    what = f"{member.name!r}, which is no plain file in it"
+                    raise UserError(f"{file} is not a packed run: it holds {what}")
                 if len(content) == MAX_FILES:
                     raise UserError(f"{file} is not a packed run: it holds more than {MAX_FILES:,} files")
                 data = archive.extractfile(member)
@@ -74,10 +73,6 @@ def read_archive(file: Path) -> dict[str, bytes]:
     if "recipe.yaml" not in content:
         raise UserError(f"{file} is not a packed run: there is no recipe.yaml in it")
     return content
-
-
-def _is_inside(name: str) -> bool:
-    return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
 def _decompress(file: Path) -> bytes:

@@ -120,10 +120,10 @@ def to_json(fields: Mapping[str, Any]) -> str:
 def from_json(content: bytes, source: str) -> dict[str, Any]:
     """The fields of certificates in a JSON file."""
     try:
-        said = json.loads(content)
-        if (said["format"], said["version"]) != (FORMAT, VERSION):
-            raise ValueError(f"format {said['format']!r} and version {said['version']}, not {VERSION}")
-        rows, settings = said["certificates"], dict(said["settings"])
+        whole = json.loads(content)
+        if (whole["format"], whole["version"]) != (FORMAT, VERSION):
+            raise ValueError(f"format {whole['format']!r} and version {whole['version']}, not {VERSION}")
+        rows, settings = whole["certificates"], dict(whole["settings"])
         if unknown := set(settings) - set(SETTINGS):
             raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
         fields: dict[str, Any] = {
@@ -148,36 +148,27 @@ def parse_tsv(content: bytes, source: str) -> tuple[dict[str, Any], str | None]:
     table = _Table(content, source)
     indices, truth, labels, correct = (table.whole(name) for name in ("idx", "label", "predict", "correct"))
     radii, n = table.real("radius"), table.whole("n") if "n" in table.columns else None
-    is_unknown = bool((truth == -1).all())
-    table.refuse(
-        ((truth < 0) & (not is_unknown)) | (labels < ABSTAIN),
-        lambda k: f"label {truth[k]}, predict {labels[k]}; classes count from 0, {ABSTAIN} abstains",
-    )
-    table.refuse(
-        correct != ((labels == truth) & (not is_unknown)),
-        lambda k: f"correct is {correct[k]}, but predict is {labels[k]} and label is {truth[k]}",
-    )
-    table.refuse(
-        (labels == ABSTAIN) & (radii > 0),
-        lambda k: f"radius is {radii[k]:g}, but an abstention certifies nothing",
-    )
+    is_known = not (truth == -1).all()
+    wrong = ((truth < 0) & is_known) | (labels < ABSTAIN)
+    table.refuse(wrong, f"label {{label}}, predict {{predict}}; classes count from 0, {ABSTAIN} abstains")
+    wrong = correct != ((labels == truth) & is_known)
+    table.refuse(wrong, "correct is {correct}, but predict is {predict} and label is {label}")
+    is_abstention = labels == ABSTAIN
+    table.refuse(is_abstention & (radii > 0), "radius is {radius}, but an abstention certifies nothing")
     if "bound" in table.columns and n is not None:
         not_bounded = np.array([cell == NOT_BOUNDED for cell in table.columns["bound"]])
-        table.refuse(
-            not_bounded & ((labels != ABSTAIN) | (n != 0)),
-            lambda k: f"bound is {NOT_BOUNDED!r}, but there is a certificate, or n is not 0",
-        )
+        wrong = not_bounded & (~is_abstention | (n != 0))
+        table.refuse(wrong, "bound is {bound!r}, but there is a certificate, or n is not 0")
     first = _first_rows(indices.tolist())
-    table.refuse(
-        np.array([first[index] != row for row, index in enumerate(indices.tolist())]),
-        lambda k: f"idx {indices[k]} is already on line {first[int(indices[k])] + 2}",
-    )
+    for row, index in enumerate(indices.tolist()):
+        if first[index] != row:
+            raise table.error(row, f"idx {index} is already on line {first[index] + 2}")
     counts, counts0 = table.counts("counts"), table.counts("counts0")
     if table.columns.keys() >= set(COLUMNS):
         table.check_sums("n", counts)
         table.check_sums("n0", counts0)
     fields = {
-        "labels": labels, "radii": radii, "indices": indices, "truth": None if is_unknown else truth,
+        "labels": labels, "radii": radii, "indices": indices, "truth": truth if is_known else None,
         "p_lower": table.numbers("p_lower", float), "p_upper": table.numbers("p_upper", float),
         "counts": counts, "selection_counts": counts0, "seconds": table.numbers("time", _seconds), "n": n,
         "alpha": shared(table.real("alpha").tolist()) if "alpha" in table.columns else None,
@@ -201,10 +192,8 @@ class _Table:
             raise UserError(f"{source}: the file is empty")
         header = (lines[0] if lines else last).split("\t")
         if missing := [column for column in REQUIRED if column not in header]:
-            raise UserError(
-                f"{source}, line 1: no column {', '.join(missing)}; "
-                f"a certification log is tab-separated and starts with {' '.join(REQUIRED)}"
-            )
+            advice = f"a certification log is tab-separated and starts with {' '.join(REQUIRED)}"
+            raise UserError(f"{source}, line 1: no column {', '.join(missing)}; {advice}")
         rows = [line.split("\t") for line in lines[1:]]
         # A file that an editor saved may lack the last newline and still be whole; a number in the
         # last cell could have lost digits, so there only the newline proves that it did not.
@@ -221,16 +210,17 @@ class _Table:
     def error(self, row: int, what: str) -> UserError:
         return UserError(f"{self.source}, line {row + 2}: {what}")
 
-    def refuse(self, wrong: NDArray[np.bool_], what: Callable[[int], str]) -> None:
-        """Raise for the first row that is wrong."""
+    def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
+        """Raise for the first row that is wrong; {column} in what is said stands for its cell."""
         if wrong.any():
             row = int(wrong.argmax())
-            raise self.error(row, what(row))
+            raise self.error(row, what.format_map({name: cells[row] for name, cells in self.columns.items()}))
 
     def check_sums(self, column: str, counts: Ints | None) -> None:
         if counts is not None:
-            stated, sums = self.whole(column), num_samples(counts)
-            self.refuse(stated != sums, lambda k: f"{column} is {stated[k]}, but the counts sum to {sums[k]}")
+            sums = num_samples(counts)
+            wrong = self.whole(column) != sums
+            self.refuse(wrong, f"{column} is {{{column}}}, but the counts sum to {sums[wrong.argmax()]}")
 
     def whole(self, column: str) -> Ints:
         cells = enumerate(self.columns[column])
@@ -328,10 +318,9 @@ def _seconds(cell: str) -> float:
     """As Python writes a timedelta: [D day[s], ]H:MM:SS[.ffffff]."""
     days, _, clock = cell.rpartition(", ")
     hours, minutes, seconds = clock.split(":")
-    whole_days = int(days.split(" ")[0]) if days else 0
-    return 86400 * whole_days + 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+    return 86400 * int(days.split(" ")[0] or 0) + 3600 * int(hours) + 60 * int(minutes) + float(seconds)
 
 
 def with_current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of certificates, with the name of `members_sha256` that older runs have replaced."""
+    """The settings of certificates; older runs call `members_sha256` weights."""
     return {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}

@@ -46,7 +46,7 @@ class PaperRow:
     @property
     def number(self) -> int:
         """Of the table, as it is counted in the paper."""
-        return 1 + list(dict.fromkeys(row.table for row in _all_rows())).index(self.table)
+        return 1 + [*dict.fromkeys(row.table for row in _all_rows())].index(self.table)
 
 
 def rows(table: str | None = None, dataset: str | None = None) -> tuple[PaperRow, ...]:
@@ -91,18 +91,17 @@ def weights_of_drt(recipe: "Recipe") -> tuple[float, float]:
 
 def _called(recipe: "Recipe", vote: str) -> tuple[str, str, str]:
     """The method, base and protocol that the paper would write for a vote of a run."""
-    name = str(recipe.objective.get("name"))
-    single = "single" if is_member(vote) else vote
+    name, is_single = str(recipe.objective.get("name")), is_member(vote)
     if name == "drt":
         base = str(recipe.objective.get("base", {"name": "gaussian"}).get("name"))
         rho_gd, rho_cm = weights_of_drt(recipe)
         if rho_gd and rho_cm:
-            return "drt", base, single
+            return "drt", base, "single" if is_single else vote
         return "gd-only" if rho_gd else "cm-only" if rho_cm else "", base, vote
     if name in ("adp", "gal"):
         return name, "gaussian", vote
-    if is_member(vote):
-        return name, "", single
+    if is_single:
+        return name, "", "single"
     return ("sween", name, "we") if vote == "we-sween" else ("ensemble", name, vote)
 
 
@@ -115,12 +114,9 @@ def _all_rows() -> tuple[PaperRow, ...]:
 def _row(line: dict[str, str]) -> PaperRow:
     names = ("table", "label", "dataset", "method", "base", "protocol", "note")
     numbers = {name: float(cell) for name, cell in line.items() if name not in names and cell}
+    by_radius = {float(name): share for name, share in numbers.items() if name[0].isdigit()}
+    rho = (numbers["rho_gd"], numbers["rho_cm"]) if "rho_gd" in numbers else None
     return PaperRow(
-        **{name: line[name] for name in names},
-        sigma=numbers.get("sigma"),
-        rho=(numbers["rho_gd"], numbers["rho_cm"]) if "rho_gd" in numbers else None,
-        accuracy=MappingProxyType(
-            {float(name): share for name, share in numbers.items() if name[0].isdigit()}
-        ),
-        acr=numbers.get("acr"),
-    )
+        **{name: line[name] for name in names}, sigma=numbers.get("sigma"), rho=rho,
+        accuracy=MappingProxyType(by_radius), acr=numbers.get("acr"),
+    )  # fmt: skip

@@ -25,7 +25,7 @@ from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED
 from shieldwall.results.certificates import Certificates, parse
 from shieldwall.results.checks import SUMS, Sums, certificate_names, check_votes
 from shieldwall.texts import json_value, read_file, title, yaml_documents
-from shieldwall.vocabulary import is_standard_vote, vote_order, vote_title
+from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
 
@@ -131,6 +131,10 @@ class Log:
     vote: str
     certificates: Certificates
     record: RunRecord
+
+    @property
+    def is_member(self) -> bool:
+        return is_member(self.vote)
 
     @property
     def num_wanted(self) -> int:

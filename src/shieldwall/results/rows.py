@@ -18,7 +18,7 @@ import numpy as np
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.results.record import Log, RunRecord
-from shieldwall.vocabulary import is_member, vote_title
+from shieldwall.vocabulary import vote_title
 
 _STARTS = ("start", "init_from")
 _NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
@@ -77,7 +77,7 @@ class Row:
 
     @property
     def is_member(self) -> bool:
-        return is_member(self.vote)
+        return self.logs[0].is_member
 
     @property
     def is_envelope(self) -> bool:

@@ -58,24 +58,21 @@ def gallery(
         data, reason = _pictured(kind, thumbnails)
         if reason:
             remarks[f"The pictures are left out: {reason}."] = None
-        most = min(_MOST_INPUTS, _MOST_CERTIFICATES // len(curves))
+        most, total = min(_MOST_INPUTS, _MOST_CERTIFICATES // len(curves)), len(kind.idx)
         if data:
             most = min(most, _MOST_PIXELS // len(kinds) // data.side**2)
-        total = len(kind.idx)
         count = min(total, max(1, most))
         if count < total:
             remarks[f"The gallery holds {count:,} of {total:,} inputs, evenly spaced."] = None
         kept = [k * total // count for k in range(count)]
         shown: dict[str, Any] = {"idx": [kind.idx[k] for k in kept], "label": [kind.label[k] for k in kept]}
-        sets.append(
-            shown | {"classes": list(data.classes), "pictures": pictures(data, shown["idx"])}
-            if data
-            else shown
-        )
-    places = [kinds.index(kind) for kind in inputs]
-    logs = [
-        _log(curve.row.certificates[0], k, sets[k]["idx"]) for curve, k in zip(curves, places, strict=True)
-    ]
+        if data:
+            shown |= {"classes": list(data.classes), "pictures": pictures(data, shown["idx"])}
+        sets.append(shown)
+    logs = []
+    for curve, kind in zip(curves, inputs, strict=True):
+        number = kinds.index(kind)
+        logs.append(_log(curve.row.certificates[0], number, sets[number]["idx"]))
     return {"sets": sets, "logs": logs}, list(remarks)
 
 
