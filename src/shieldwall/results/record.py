@@ -166,8 +166,8 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     by_home: dict[Path, list[Path]] = defaultdict(list)
     for resolved, file in files.items():
         by_home[resolved if is_archive(file) or not _run_folder(file) else _home(file)].append(file)
-    texts_of_run = cache(_texts_of_run)  # several folders of certificates may be of one run
-    return _told_apart([_record(of_home, texts_of_run) for of_home in by_home.values()])
+    read_once = cache(read_file)  # several folders of certificates may be of one run
+    return _told_apart([_record(of_home, read_once) for of_home in by_home.values()])
 
 
 def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecord]:
@@ -182,55 +182,44 @@ def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecor
     return held_out
 
 
-def _record(files: Sequence[Path], texts_of_run: Callable[[Path], tuple[Sums, dict[str, str]]]) -> RunRecord:
-    """An archive, some certificate files in one folder of a run, or a file of another tool."""
-    file, run, home = files[0], _run_folder(files[0]), _home(files[0])
+def _record(files: Sequence[Path], read_once: Callable[[Path], bytes]) -> RunRecord:
+    """The record of an archive, of certificate files in one folder of a run, or of another tool's file."""
+    file, run, home, folder = files[0], _run_folder(files[0]), _home(files[0]), FOLDER
     if is_archive(file):
-        return _archive_record(file)
-    if run is None:
+        run, home = file, file.resolve().with_name(file.name.removesuffix(SUFFIX))
+        content = read_archive(file)
+        names = [name for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
+        sources = {name: f"{file}, {name}" for name in sorted(names, key=_place_in_table)}
+    elif run is None:
         certificates, vote = parse(read_file(file), str(file))
         return RunRecord(_stem(file), home, {vote or _stem(file): certificates}, is_run=False)
-    sums, texts = texts_of_run(run)
-    sums.check_listed(_name_in(run, file.parent), certificate_names(file.parent))
-    texts = {**texts, **_texts(file.parent, ["settings.yaml"], sums)}
-    contents = {str(file): read_file(file) for file in files}
-    for source, content in contents.items():
-        sums.check(_name_in(run, Path(source)), content)
-    return _run_record(run, home, texts, sums, contents)
-
-
-def _run_record(
-    source: Path, home: Path, texts: Mapping[str, str], sums: Sums, contents: Mapping[str, bytes]
-) -> RunRecord:
-    """The record of a run's texts and certificate files, by their names, after the checks."""
-    parsed = {_stem(Path(name)): parse(content, name) for name, content in contents.items()}
-    certificates = {vote: table for vote, (table, _) in parsed.items()}
-    record = RunRecord(_recipe_name(texts, source), home, certificates, texts, sums=sums)
+    else:
+        folder = _name_in(run, file.parent)
+        sources = {_name_in(run, file): str(file) for file in files}
+        attacks = sorted(_name_in(run, file) for file in run.glob("attack/*.tsv"))
+        names = [SUMS, *RUN_FILES, *attacks, f"{folder}/settings.yaml", *sources]
+        content = {name: read_once(run / name) for name in names if (run / name).is_file()}
+    sums = Sums.parse(content.get(SUMS, b""), run)
+    if is_archive(file):
+        sums.check_packed(content)
+    else:
+        sums.check_listed(folder, certificate_names(file.parent))
+        for name, data in content.items():
+            sums.check(name, data)
+    if not sources:
+        raise UserError(f"{file}: this packed run has no certificates")
+    texts = {
+        name.removeprefix(f"{folder}/"): data.decode(errors="replace")
+        for name, data in content.items()
+        if name in (*RUN_FILES, f"{folder}/settings.yaml") or name.startswith("attack/")
+    }
+    recipe = next(iter(yaml_documents(texts.get("recipe.yaml", ""), str(run / "recipe.yaml"))), None)
+    base = recipe["name"] if isinstance(recipe, dict) and "name" in recipe else run.name.removesuffix(SUFFIX)
+    parsed = {_stem(Path(name)): parse(content[name], source) for name, source in sources.items()}
+    certificates_by_vote = {vote: table for vote, (table, _) in parsed.items()}
+    record = RunRecord(title(base), home, certificates_by_vote, texts, sums=sums)
     check_votes(parsed, record.settings, home)
     return record
-
-
-def _archive_record(path: Path) -> RunRecord:
-    content = read_archive(path)
-    sums = Sums.parse(content.get(SUMS, b""), path)
-    sums.check_packed(content)
-    texts = {
-        name.removeprefix(f"{FOLDER}/"): content[name].decode(errors="replace")
-        for name in (*RUN_FILES, f"{FOLDER}/settings.yaml")
-        if name in content
-    }
-    names = [name for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
-    if not names:
-        raise UserError(f"{path}: this packed run has no certificates")
-    home = path.resolve().with_name(path.name.removesuffix(SUFFIX))
-    in_order = sorted(names, key=lambda name: _place_in_table(Path(name)))
-    return _run_record(path, home, texts, sums, {f"{path}, {name}": content[name] for name in in_order})
-
-
-def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:
-    sums = Sums.read(run)
-    attacks = [_name_in(run, file) for file in sorted(run.glob("attack/*.tsv"))]
-    return sums, _texts(run, [*RUN_FILES, *attacks], sums)
 
 
 def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
@@ -242,10 +231,12 @@ def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
     for same in by_name.values():
         homes = {record.home for record in same}
         for record, varied in zip(same, _varied(same), strict=True):
-            place = ", ".join(f"{key} {value}" for key, value in varied.items())
-            if not varied and len(homes) > 1:
-                place = _shortest(record.home, homes)
-            told[record] = replace(record, place=place, varied=varied)
+            depth = 1  # of the shortest end of its path that no other path has
+            while len({home.parts[-depth:] for home in homes}) < len(homes):
+                depth += 1
+            place = "/".join(record.home.parts[-depth:]) if len(homes) > 1 else ""
+            keys = ", ".join(f"{key} {value}" for key, value in varied.items())
+            told[record] = replace(record, place=keys or place, varied=varied)
     return [told[record] for record in records]
 
 
@@ -290,8 +281,8 @@ def _home(file: Path) -> Path:
     return folder.parent if folder.name == FOLDER else folder
 
 
-def _place_in_table(file: Path) -> tuple[int, int, str]:
-    return vote_order(_stem(file))
+def _place_in_table(file: Path | str) -> tuple[int, int, str]:
+    return vote_order(_stem(Path(file)))
 
 
 def _stem(file: Path) -> str:
@@ -301,24 +292,3 @@ def _stem(file: Path) -> str:
 
 def _name_in(run: Path, file: Path) -> str:
     return file.resolve().relative_to(run).as_posix()
-
-
-def _texts(folder: Path, names: Iterable[str], sums: Sums) -> dict[str, str]:
-    contents = {name: read_file(folder / name) for name in names if (folder / name).is_file()}
-    for name, content in contents.items():
-        sums.check(_name_in(sums.home, folder / name), content)
-    return {name: content.decode(errors="replace") for name, content in contents.items()}
-
-
-def _recipe_name(files: Mapping[str, str], source: Path) -> str:
-    recipe = next(iter(yaml_documents(files.get("recipe.yaml", ""), str(source / "recipe.yaml"))), None)
-    name = recipe.get("name") if isinstance(recipe, dict) else None
-    return title(source.name.removesuffix(SUFFIX) if name is None else name)
-
-
-def _shortest(home: Path, homes: set[Path]) -> str:
-    """The shortest end of a path that no other path has."""
-    depth = 1
-    while len({other.parts[-depth:] for other in homes}) < len(homes):
-        depth += 1
-    return "/".join(home.parts[-depth:])

@@ -6,6 +6,7 @@ numbers are text and small pictures placed on it in percent, so that letters kee
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -177,27 +178,22 @@ class Panel(NamedTuple):
 
 def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
     """The panels of several runs, which lines name by their place; runs without a log have no lines."""
-    lines: dict[str, list[History]] = {}
+    lines: dict[str, list[History]] = defaultdict(list)
     for run, records in enumerate(logs):
         epochs = [record["epoch"] for record in records]
         for key in dict.fromkeys(key for record in records for key in record if key not in _NO_CURVES):
-            numbers = [_number(record.get(key)) for record in records]
-            if any(number is not None for number in numbers):
-                lines.setdefault(key, []).append(History(run, epochs, _shown(key, numbers)))
+            values = [_shown(key, record.get(key)) for record in records]
+            if any(value is not None for value in values):
+                lines[key].append(History(run, epochs, values))
     shown = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
     return sorted(shown, key=lambda panel: GROUPS.index(panel.group))
 
 
-def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _shown(key: str, numbers: Sequence[float | None]) -> list[float | None]:
-    """Four digits of the finite ones; accuracies that are fractions in percent."""
-    finite = [number if number is not None and math.isfinite(number) else None for number in numbers]
-    is_fraction = all(number is None or 0 <= number <= 1 for number in finite)
-    scale = 100 if is_fraction and _group(key) == GROUPS[0] else 1
-    return [None if number is None else float(f"{scale * number:.4g}") for number in finite]
+def _shown(key: str, value: object) -> float | None:
+    """Four digits of a finite number, accuracies in percent."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(f"{100 * value if _group(key) == GROUPS[0] else value:.4g}")
 
 
 def _group(key: str) -> str:
@@ -208,12 +204,10 @@ def _group(key: str) -> str:
 
 def training_chart(panel: Panel, looks: Sequence[CurveStyle]) -> Chart:
     epochs = [epoch for line in panel.lines for epoch in line.epochs]
-    values = [value for line in panel.lines for value in line.values if value is not None] or [0.0, 1.0]
+    values = [value for line in panel.lines for value in line.values if value is not None]
     room = 0.05 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
     x = Axis("epoch", min(epochs), max(max(epochs), min(epochs) + 1))  # one epoch has an axis too
     y = Axis("", min(values) - room, max(values) + room, max_steps=5)
-    lines = [
-        Line(line.run, "", path(x, y, line.epochs, line.values), looks[line.run]) for line in panel.lines
-    ]
+    lines = [Line(run, "", path(x, y, at, losses), looks[run]) for run, at, losses in panel.lines]
     what = f"{panel.title} by epoch, a line for each run"
     return Chart(f"{what}; the table below holds the last values.", x, y, lines)
