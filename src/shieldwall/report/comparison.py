@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,9 +47,8 @@ class Comparison:
             return table
         tests = self.paired_test(*(row.title for row in self.rows))
         p_values = ", ".join(f"{test.p_value:.2g} at {test.radius:g}" for test in tests)
-        return replace(
-            table, notes=[*table.notes, f"paired test (exact McNemar) at each radius: p = {p_values}"]
-        )
+        note = f"paired test (exact McNemar) at each radius: p = {p_values}"
+        return replace(table, notes=[*table.notes, note])
 
     def paired_test(self, first: str, second: str) -> list[PairedTest]:
         """The exact McNemar test of two rows, at each radius of the table by itself."""
@@ -76,10 +75,9 @@ class Comparison:
         """Write the table (.tex, .md or .csv) or the plot (.png, .pdf or .svg), by the file's suffix."""
         path = Path(path)
         if (suffix := path.suffix.lower()) in formats.TABLE_SUFFIXES:
-            text = {".csv": self.to_csv, ".md": self.to_markdown}.get(suffix) or partial(
-                self.to_latex, path.stem
-            )
-            return write_output(path, text().encode())
+            forms = {".csv": self.to_csv, ".md": self.to_markdown}
+            text = forms[suffix]() if suffix in forms else self.to_latex(path.stem)
+            return write_output(path, text.encode())
         require("report", "a plot")
         about = describe_figure(self.rows, intervals=self.intervals)
         figure = accuracy_figure(self.rows, intervals=self.intervals)

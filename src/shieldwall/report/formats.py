@@ -84,9 +84,7 @@ def to_terminal(table: Table) -> rich_table.Table:
     drawn = _WideTable(title=Text(table.title), caption=Text("\n".join(table.notes)))
     drawn.add_column(overflow="fold")
     between = "\n" if table.intervals else " "
-    columns = [
-        [_terminal_cell(column, k, between) for k in range(len(column.cells))] for column in table.columns
-    ]
+    columns = [_terminal_cells(column, between) for column in table.columns]
     for column, cells in zip(table.columns, columns, strict=True):
         lines = [*column.heading, *(line for cell in cells for line in cell.plain.split("\n"))]
         heading, width = Text("\n".join(column.heading)), max(map(len, lines))
@@ -96,9 +94,10 @@ def to_terminal(table: Table) -> rich_table.Table:
     return drawn
 
 
-def _terminal_cell(column: Column, k: int, between: str) -> Text:
-    number = Text(column.cells[k], style="bold" if column.best[k] else "")
-    return Text.assemble(number, between, column.margins[k]) if column.margins[k] else number
+def _terminal_cells(column: Column, between: str) -> list[Text]:
+    numbers = [Text(cell, "bold" * best) for cell, best in zip(column.cells, column.best, strict=True)]
+    pairs = zip(numbers, column.margins, strict=True)
+    return [Text.assemble(number, between, margin) if margin else number for number, margin in pairs]
 
 
 def to_markdown(table: Table) -> str:
@@ -129,7 +128,7 @@ def _headings(table: Table) -> list[str]:
 
 
 def _lines(
-    table: Table, escape: Callable[[str], str], best: str, *, margins: bool = True
+    table: Table, escape: Callable[[str], str], best: str, margins: bool = True
 ) -> Iterator[list[str]]:
     """The title and the cells of each row, with margins beside the numbers; `best` marks the best ones."""
     for k, title in enumerate(table.row_titles):
@@ -243,13 +242,8 @@ def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
         # A spreadsheet takes what starts like this for a formula.
         if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@"):
             of_row[column] = f"'{cell}"
-    low, high = intervals.accuracy_interval(row, radii)
+    curves = (intervals.accuracy(row, radii), *intervals.accuracy_interval(row, radii))
     deviations = [None] * len(radii) if spread is None else spread.tolist()
-    values = zip(
-        radii,
-        *(ends.tolist() for ends in (intervals.accuracy(row, radii), low, high)),
-        deviations,
-        strict=True,
-    )
+    values = zip(radii, *(curve.tolist() for curve in curves), deviations, strict=True)
     names = ("radius", "certified_accuracy", "low", "high", "deviation")
     return [of_row | dict(zip(names, of_radius, strict=True)) for of_radius in values]

@@ -49,10 +49,8 @@ def figure_bytes(figure: "Figure", path: Path, about: str | None = None) -> byte
 
     check_figure_path(path)
     suffix = path.suffix.lower()
-    content, metadata = (
-        BytesIO(),
-        {**_METADATA[suffix], "Subject" if suffix == ".pdf" else "Description": about},
-    )
+    content, field = BytesIO(), "Subject" if suffix == ".pdf" else "Description"
+    metadata = {**_METADATA[suffix], field: about}
     # Text stays text, which can be searched and edited, in TrueType (publishers refuse the default, Type 3).
     # Without a fixed salt the names inside an SVG file would be random.
     with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "shieldwall"}):

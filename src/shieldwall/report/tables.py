@@ -62,20 +62,14 @@ def accuracy_table(
     `intervals` adds to each number the interval at 95%, instead of the deviation over seeds. A column that
     would be empty is left out. Nothing is marked as best where the rows cannot be compared.
     """
-    title = describe(rows)
-    radii = table_radii(rows, radii)
-    return Table(
-        title,
-        [
-            # What has columns of its own is left out.
-            text.replace(row.run, row.record.base, 1) if row.record.varied and not row.is_envelope else text
-            for row, text in zip(rows, titles(rows), strict=True)
-        ],
-        [row.run for row in rows],
-        _varied(rows) + _columns(rows, radii, intervals),
-        notes(rows, intervals=intervals) + _about_classes(rows, radii),
-        intervals,
-    )
+    title, radii = describe(rows), table_radii(rows, radii)
+    row_titles = titles(rows)
+    for k, row in enumerate(rows):
+        if row.record.varied and not row.is_envelope:  # what has columns of its own is left out
+            row_titles[k] = row_titles[k].replace(row.run, row.record.base, 1)
+    columns = _varied(rows) + _columns(rows, radii, intervals)
+    remarks = notes(rows, intervals=intervals) + _about_classes(rows, radii)
+    return Table(title, row_titles, [row.run for row in rows], columns, remarks, intervals)
 
 
 def _varied(rows: Sequence[Row]) -> list[Column]:
@@ -261,9 +255,8 @@ def hidden_tables(rows: Sequence[Row], radii: Sequence[float] | None, spec: Spec
     """One of all votes' p_A, and one of the classes for each ensemble, or else for each member."""
     logs = [log for row in rows for log in row.logs]
     known = {log.title: p for log in logs if (p := probabilities(log.certificates)) is not None}
-    shares = [
-        _shares(f">= {level:g}", [100 * (p >= level).mean() for p in known.values()]) for level in _LEVELS
-    ]
+    above = {level: [100 * (p >= level).mean() for p in known.values()] for level in _LEVELS}
+    shares = [_shares(f">= {level:g}", values) for level, values in above.items()]
     note = "p_A: how often the true class won under noise; above 0.5 the smoothed classifier is right"
     of_all = _hidden("inputs by p_A, in %", list(known), shares, note)
     shown = [log for log in logs if not log.is_member] or logs

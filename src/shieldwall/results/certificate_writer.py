@@ -106,9 +106,8 @@ class CertificateWriter:
         done: list[int] = []
         for rows in zip(*lines.values(), strict=False):
             if len(indices := {_index(row) for row in rows}) > 1:
-                raise UserError(
-                    f"the files in {self.path} disagree about input {min(indices)}; were they edited?"
-                )
+                where = f"the files in {self.path} disagree about input {min(indices)}"
+                raise UserError(f"{where}; were they edited?")
             done.append(indices.pop())
         for vote, file in self._files.items():
             if os.fstat(file.fileno()).st_size:
@@ -180,7 +179,6 @@ def read_settings(path: Path) -> dict[str, Any]:
         (settings,) = read_yaml(path)
         assert isinstance(settings, dict)
     except (UserError, ValueError, AssertionError) as error:
-        raise UserError(
-            f"{path} is damaged, so what these certificates are is unknown; move the folder away"
-        ) from error
+        what = "is damaged, so what these certificates are is unknown; move the folder away"
+        raise UserError(f"{path} {what}") from error
     return with_current_names(settings)

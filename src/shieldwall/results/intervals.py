@@ -106,10 +106,7 @@ def average_radius(row: Row) -> AverageRadius | None:
 
 
 def abstentions(row: Row) -> float | None:
-    """The share of inputs without an answer, on average over seeds.
-
-    None for an envelope, and where inputs of a wrong class are not bounded.
-    """
+    """The share of inputs without an answer; None for an envelope, and where some are not bounded."""
     rate = float(np.mean([run.abstention_rate for run in row.certificates]))
     return None if row.is_envelope or np.isnan(rate) else rate
 
@@ -195,10 +192,8 @@ def _with_seeds(over_inputs: Interval, by_seed: Floats, level: float) -> Interva
     if len(by_seed) < 2:
         return over_inputs
     middle, over_seeds = by_seed.mean(axis=0), of_mean(by_seed, level)
-    return Interval(
-        middle - np.hypot(middle - over_inputs.low, middle - over_seeds.low),
-        middle + np.hypot(over_inputs.high - middle, over_seeds.high - middle),
-    )
+    below = np.hypot(middle - over_inputs.low, middle - over_seeds.low)
+    return Interval(middle - below, middle + np.hypot(over_inputs.high - middle, over_seeds.high - middle))
 
 
 def deviation(values: Floats) -> Floats:

@@ -6,7 +6,7 @@ radius on the test inputs: no single classifier has this curve, and it lies a li
 that is truly best. It does not where certificates of held-out images choose.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
@@ -96,13 +96,9 @@ class Row:
 
 
 def rows_of(
-    records: Iterable[RunRecord],
-    votes: Collection[str] = (),
-    *,
-    average_seeds: bool = True,
-    best_over: Sequence[str] = (),
-    held_out: Iterable[RunRecord] = (),
-) -> list[Row]:
+    records: Iterable[RunRecord], votes: Collection[str] = (), *, average_seeds: bool = True,
+    best_over: Sequence[str] = (), held_out: Iterable[RunRecord] = (),
+) -> list[Row]:  # fmt: skip
     """The rows of these runs, for all votes or the named ones, in the order they were read.
 
     The best over some keys is chosen by `held_out`, the runs' certificates of held-out inputs, if given.
@@ -143,13 +139,12 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
     """
     groups = _groups(rows, lambda row: (recipe_key(row), row.certificates[0].sigma))
     samples = [group for group in groups if len({str(row.recipe.get("seed")) for row in group}) == len(group)]
-    places: dict[str, set[str]] = defaultdict(set)
-    for group in samples:
-        places[group[0].record.base].add(_place(group))
+    places = {(group[0].record.base, _place(group)) for group in samples}
+    bases = Counter(base for base, _ in places)
 
     def mean(group: Sequence[Row]) -> Row:
         base = group[0].record.base
-        run = f"{base} ({_place(group)})" if len(places[base]) > 1 else base
+        run = f"{base} ({_place(group)})" if bases[base] > 1 else base
         return Row(f"{run} {vote_title(group[0].vote)}", run, (tuple(row.logs[0] for row in group),))
 
     return _joined(rows, samples, mean)
@@ -177,17 +172,14 @@ def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
         for sigma in sigmas_of(group) if "sigma" in over else ():
             at_sigma = [row for row in group if sigmas_of([row]) == [sigma]]
             if len({recipe_key(row, over) for row in at_sigma}) > 1:
-                raise UserError(
-                    f"{', '.join(row.run for row in at_sigma)} differ at sigma {sigma:g} in more than "
-                    f"{', '.join(over)}: add it, such as --best-over rho,sigma, or show fewer runs"
-                )
+                what = f"{', '.join(row.run for row in at_sigma)} differ at sigma {sigma:g} in more than"
+                advice = "add it, such as --best-over rho,sigma, or show fewer runs"
+                raise UserError(f"{what} {', '.join(over)}: {advice}")
         if len({row.seeds for row in group}) > 1:
             # A mean over three seeds and a single run have no deviation or interval in common.
             counts = [f"{row.seeds} at sigma {row.certificates[0].sigma:g}" for row in group]
-            raise UserError(
-                f"{envelope_row(group).title}: an envelope needs the same number of seeds at each sigma; "
-                f"given: {', '.join(counts[:-1])} and {counts[-1]}"
-            )
+            rule = f"{envelope_row(group).title}: an envelope needs the same number of seeds at each sigma"
+            raise UserError(f"{rule}; given: {', '.join(counts[:-1])} and {counts[-1]}")
     return _joined(rows, groups, partial(envelope_row, over=", ".join(over)))
 
 
@@ -209,9 +201,7 @@ def _groups(rows: Sequence[Row], key: Callable[[Row], object]) -> list[list[Row]
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _joined(
-    rows: Sequence[Row], groups: Sequence[Sequence[Row]], join: Callable[[Sequence[Row]], Row]
-) -> list[Row]:
+def _joined(rows: Sequence[Row], groups: Sequence[list[Row]], join: Callable[[list[Row]], Row]) -> list[Row]:
     """The rows with each group as one, in the place of its first."""
     first = {group[0]: join(group) for group in groups}
     others = {row for group in groups for row in group[1:]}
@@ -244,10 +234,8 @@ def shared_norm(rows: Sequence[Row]) -> str:
     norm = _NORMS[first.certificates.norm]
     for log in logs:
         if (other := _NORMS[log.certificates.norm]) != norm:
-            raise UserError(
-                f"radii of different norms cannot be compared: {first.title} has {norm} radii, "
-                f"{log.title} has {other} radii; show one norm at a time"
-            )
+            radii = f"{first.title} has {norm} radii, {log.title} has {other} radii"
+            raise UserError(f"radii of different norms cannot be compared: {radii}; show one norm at a time")
         if log.certificates.value_range != first.certificates.value_range:
             what = "have radii for pixels in different ranges; show those of certificates.in_unit_range()"
             raise UserError(f"{first.title} and {log.title} {what}")

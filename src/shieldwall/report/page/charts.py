@@ -130,7 +130,7 @@ def accuracy_chart(
         places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
         marks = [(x.percent(grid.radii[p]), round(100 - y.percent(values[k][p]), 3)) for p in places]
         drawn = path(x, y, grid.radii, values[k])
-        is_marked = bool(look.shape or look.number)
+        is_marked = look.shape is not None or bool(look.number)
         lines.append(Line(k, curve.title, drawn, look, tuple(marks * is_marked), curve.protocol in hidden))
     # Ensembles first, then members, then envelopes: dashes lie on what is solid.
     protocols = choices(curves, "protocol")

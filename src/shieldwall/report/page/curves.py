@@ -28,14 +28,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
     SOLID, (7, 3), (9, 3, 2, 3), (16, 4), (4, 3), (9, 3, 2, 3, 2, 3), (16, 3, 4, 3), (4, 7),
 )  # fmt: skip
 _THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
-SHAPES = (  # symbols as paths between -1 and 1
-    "M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z",
-    "M-1,.8L0,-1L1,.8Z",
-    "M-.8,-.8H.8V.8H-.8Z",
-    "M0,-1.1L1.1,0L0,1.1L-1.1,0Z",
-    "M-1,-.8L0,1L1,-.8Z",
-    "M-.3,-1H.3V-.3H1V.3H.3V1H-.3V.3H-1V-.3H-.3Z",
-)
+_SHAPES = 6  #: the symbols in page.html.j2
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +89,10 @@ def starts_hidden(curves: Sequence[Curve]) -> set[str]:
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
     """The method of each run: its recipe's name without the sigma, with the seed where seeds differ. Runs
     that are still equal at a sigma keep the run's own name."""
-    keys = {
-        run: (method_of(recipe.name, recipe.sigma), recipe.sigma, recipe.seed)
-        if recipe
-        else (run, None, None)
-        for run, recipe in recipes.items()
-    }
+    keys: dict[str, tuple[str, float | None, int | None]] = {run: (run, None, None) for run in recipes}
+    for run, recipe in recipes.items():
+        if recipe is not None:
+            keys[run] = (method_of(recipe.name, recipe.sigma), recipe.sigma, recipe.seed)
     same_sigma, twins = Counter(key[:2] for key in keys.values()), Counter(keys.values())
     ambiguous = {key[0] for key in keys.values() if same_sigma[key[:2]] > 1 and twins[key] == 1}
     seeded = {key: f"{key[0]}, seed {key[2]}" if key[0] in ambiguous else key[0] for key in twins}
@@ -125,7 +116,7 @@ class CurveStyle:
     color_index: int | None  #: the place of its colour in the palette; None for that of text
     dash: tuple[float, ...] = SOLID  #: empty for a symbol without a line
     width: float = _STRONG
-    shape: str | None = None
+    shape: int | None = None
     number: str = ""
 
     @property
@@ -138,9 +129,8 @@ class CurveStyles:
     """The looks of a page's curves and of the samples beside its toggles."""
 
     def __init__(self, curves: Sequence[Curve]) -> None:
-        self.methods, self.protocols, self.sigmas = (
-            choices(curves, name) for name in ("method", "protocol", "sigma")
-        )
+        names = ("method", "protocol", "sigma")
+        self.methods, self.protocols, self.sigmas = (choices(curves, name) for name in names)
         self.members = {curve.protocol for curve in curves if curve.row.is_member}
         self.by_method = len(self.methods) > 1
 
@@ -168,11 +158,9 @@ class CurveStyles:
     def training(self, curve: Curve) -> CurveStyle:
         """Of a run: its method's colour and dashes for its sigma, or a colour for its sigma."""
         sigma = self.sigmas.index(curve.sigma)
-        return (
-            CurveStyle(self.methods.index(curve.method), _dash(sigma))
-            if self.by_method
-            else CurveStyle(sigma)
-        )
+        if not self.by_method:
+            return CurveStyle(sigma)
+        return CurveStyle(self.methods.index(curve.method), _dash(sigma))
 
     def sample(self, name: str, value: str) -> CurveStyle | None:
         """What a toggle for this method, protocol or sigma shows of its curves."""
@@ -181,7 +169,7 @@ class CurveStyles:
         if name == "protocol":
             return self._protocol(value)
         shape = self._shape(value)
-        return CurveStyle(None, dash=(), shape=shape) if shape else None
+        return None if shape is None else CurveStyle(None, dash=(), shape=shape)
 
     def _protocol(self, protocol: str) -> CurveStyle:
         place = self.protocols.index(protocol)
@@ -190,8 +178,8 @@ class CurveStyles:
             return CurveStyle(color_index, DOTTED, _THIN, number=protocol.split()[-1])
         return CurveStyle(color_index, _dash(place))
 
-    def _shape(self, sigma: str) -> str | None:
-        return SHAPES[self.sigmas.index(sigma) % len(SHAPES)] if len(self.sigmas) > 1 else None
+    def _shape(self, sigma: str) -> int | None:
+        return self.sigmas.index(sigma) % _SHAPES if len(self.sigmas) > 1 else None
 
 
 def _dash(color_index: int) -> tuple[float, ...]:

@@ -39,15 +39,16 @@ class Thumbnails(NamedTuple):
         return min(_LARGEST_SIDE, max(self.shape[1:]))
 
 
+Finder = Callable[[str], Thumbnails | None]  #: of a data set by its name; None where it is not there
+
+
 class _Inputs(NamedTuple):
     data: str | None
     idx: tuple[int, ...]
     label: tuple[int, ...]
 
 
-def gallery(
-    curves: Sequence[Curve], thumbnails: Callable[[str], Thumbnails | None]
-) -> tuple[dict[str, Any], list[str]]:
+def gallery(curves: Sequence[Curve], thumbnails: Finder) -> tuple[dict[str, Any], list[str]]:
     """`sets`, the inputs and their pictures, and `logs`, what each log says of those of its set; and remarks,
     what the gallery leaves out."""
     inputs = [_inputs(curve) for curve in curves]
@@ -85,9 +86,7 @@ def _inputs(curve: Curve) -> _Inputs:
     return _Inputs(recipe.data if recipe else None, tuple(idx), tuple(label))
 
 
-def _pictured(
-    kind: _Inputs, thumbnails: Callable[[str], Thumbnails | None]
-) -> tuple[Thumbnails | None, str | None]:
+def _pictured(kind: _Inputs, thumbnails: Finder) -> tuple[Thumbnails | None, str | None]:
     """The pictures of these inputs, or why there are none."""
     if kind.data is None:
         return None, None
