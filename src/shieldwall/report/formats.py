@@ -63,10 +63,7 @@ class PlainTable(rich_table.Table):
 
 
 class _WideTable(PlainTable):
-    """A table that wraps its first column to fit the terminal, but never cuts a number.
-
-    Where even that is too wide it overflows: rich by itself would drop the titles, then digits.
-    """
+    """It wraps its first column to fit the terminal, and overflows rather than drop digits as rich would."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         titles, *numbers = self.columns
@@ -77,10 +74,7 @@ class _WideTable(PlainTable):
 
 
 def to_terminal(table: Table) -> rich_table.Table:
-    """The table for a terminal; the best of each column is bold, an interval stands below its number.
-
-    To print one that may be wider than the terminal, give `crop=False` to rich's `print`.
-    """
+    """The table for a terminal, the best of a column bold; print one that may be wider with `crop=False`."""
     drawn = _WideTable(title=Text(table.title), caption=Text("\n".join(table.notes)))
     drawn.add_column(overflow="fold")
     between = "\n" if table.intervals else " "
@@ -204,11 +198,10 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
 
     Runs that are averaged or shown as an envelope have no lines of their own, so that nothing counts twice
     when lines are grouped. `kind` is `log` for one certification log, `seeds` for the mean over runs that
-    differ only by seed, `envelope` for the best sigma at each radius. `sigmas` are all of the row's, `seeds`
-    the number of seeds at each sigma. `interval` names the kind of the 95% interval from `low` to `high`.
-    `acr` and `abstained` are of the whole row, the same in each of its lines. What is not known, or differs
-    between the logs of a row, is empty. There are two columns more where they say something: `inputs_wanted`
-    if a certification was interrupted, and `acr_kind`, `lower bound` for rows whose sampling stopped early.
+    differ only by seed, `envelope` for the best sigma at each radius. `acr` and `abstained` are of the whole
+    row, the same in each of its lines. What is not known, or differs between the logs of a row, is empty.
+    There are two columns more where they say something: `inputs_wanted` if a certification was interrupted,
+    and `acr_kind`, `lower bound` for rows whose sampling stopped early.
     """
     describe(rows)  # refuses rows that do not stand in one table
     columns = [*COLUMNS, *["inputs_wanted"] * any(row.num_wanted > row.num_inputs for row in rows)]

@@ -41,10 +41,7 @@ def check_figure_path(path: Path) -> None:
 
 
 def figure_bytes(figure: "Figure", path: Path, about: str | None = None) -> bytes:
-    """The figure as a file's content by the path's suffix: the same bytes each time.
-
-    `about` says in the file's metadata how it was made.
-    """
+    """The figure as a file, by the path's suffix: the same bytes each time; `about` is for its metadata."""
     from matplotlib import rc_context
 
     check_figure_path(path)

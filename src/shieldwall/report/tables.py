@@ -22,8 +22,7 @@ STOPPED_EARLY = (
     f"sampling stopped early: an ACR with {AT_LEAST} is a lower bound; "
     "radii may be smaller than with all n samples"
 )
-Spec = Callable[[str], tuple[Any, Sequence[str]]]
-"""The shape and the names of classes of the data set of this name."""
+Spec = Callable[[str], tuple[Any, Sequence[str]]]  #: shape and names of classes of a data set, by its name
 _LEVELS = (0.5, 0.9, 0.99, 0.999)
 _MOST_CLASSES = 10
 _NUM_DIGITS, _MAX_DECIMALS = 3, 9
@@ -37,8 +36,7 @@ class Column:
     heading: tuple[str, str]
     cells: list[str]
     best: list[bool]
-    margins: list[str]
-    """What follows the number in each cell: its deviation over seeds, its interval, or nothing."""
+    margins: list[str]  #: what follows each number: its deviation over seeds, its interval, or nothing
     is_ranked: bool = False  #: whether its cells can be compared, so that there is a best
 
 
@@ -127,13 +125,11 @@ def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Colum
     decimals = max(_NUM_DIGITS, _decimals(largest))
     cells, margins = [""] * len(rows), [""] * len(rows)
     for k, (row, average) in enumerate(zip(rows, averages, strict=True)):
-        if average is None:
-            continue
-        cells[k] = f"{f'{AT_LEAST} ' * row.stopped_early}{average.value:.{decimals}f}"
-        low, high = average.interval
-        if intervals and math.isfinite(high):
-            margins[k] = f"[{low:.{decimals}f}, {high:.{decimals}f}]"
-        elif not intervals and average.deviation is not None:
+        if average is not None:
+            cells[k] = f"{f'{AT_LEAST} ' * row.stopped_early}{average.value:.{decimals}f}"
+        if average is not None and intervals and math.isfinite(average.interval[1]):
+            margins[k] = "[{:.{d}f}, {:.{d}f}]".format(*average.interval, d=decimals)
+        elif average is not None and not intervals and average.deviation is not None:
             margins[k] = f"{PLUS_MINUS} {average.deviation:.{decimals}f}"
     return _ranked(("", "ACR"), cells, margins, compare and not any(row.stopped_early for row in rows))
 
@@ -186,7 +182,9 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
     if intervals:
         lines.append(_about_intervals(rows, averaged))
     elif averaged:
-        lines.append(f"mean {PLUS_MINUS} standard deviation over {_seeds(averaged)}")
+        lines.append(
+            f"mean {PLUS_MINUS} standard deviation over {_span([row.seeds for row in averaged])} seeds"
+        )
     return [line for line in lines if line]
 
 
@@ -205,15 +203,11 @@ def _about_envelopes(rows: Sequence[Row]) -> str:
         which = "the runs that differ in that"
     elif any(sigmas_of([row]) != sigmas for row in rows):
         which = "the sigmas that were run"
-    numbers = sorted({len(row.by_sigma) for row in rows})
-    models = f"{numbers[0]}{f' to {numbers[-1]}' * (len(numbers) > 1)} models"
-    best = f"best {over}: at each radius the best of {models}"
+    best = f"best {over}: at each radius the best of {_span([len(row.by_sigma) for row in rows])} models"
     if held := sorted({len(row.held_out[0][0].certificates) for row in rows if row.held_out}):
         return f"{best}, chosen on {', '.join(map(str, held))} held-out inputs; no single model attains it"
-    return (
-        f"{best}, {which}; warning: chosen on the inputs shown, so "
-        "the numbers are too high for new inputs, and no single model attains them"
-    )
+    warning = "the numbers are too high for new inputs, and no single model attains them"
+    return f"{best}, {which}; warning: chosen on the inputs shown, so {warning}"
 
 
 def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
@@ -221,15 +215,16 @@ def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
     over = "over inputs (accuracy: Clopper-Pearson, ACR: Student's t)"
     if averaged:
         where = "" if len(averaged) == len(rows) else ", where averaged,"
-        over += f" and{where} over {_seeds(averaged)} (Student's t; the squares of both widths add up)"
+        seeds = _span([row.seeds for row in averaged])
+        over += f" and{where} over {seeds} seeds (Student's t; the squares of both widths add up)"
     overs = {row.over for row in rows if row.is_envelope and not row.held_out}
     at_once = f", for all {'sigmas' if overs == {'sigma'} else 'runs'} at once (Bonferroni)" if overs else ""
     return f"in brackets: the 95% interval {over}{at_once}"
 
 
-def _seeds(rows: Sequence[Row]) -> str:
-    fewest, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
-    return f"{fewest} seeds" if fewest == most else f"{fewest} to {most} seeds"
+def _span(counts: Sequence[int]) -> str:
+    """5, or 3 to 5."""
+    return " to ".join(map(str, sorted({min(counts), max(counts)})))
 
 
 def _facts(run: Certificates) -> tuple[str, ...]:

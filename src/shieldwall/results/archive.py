@@ -1,7 +1,6 @@
 """A packed run: what a run folder says, without its weights, in one small file NAME.tar.xz.
 
-recipe.yaml, start.yaml, environment.json, training.jsonl, weights.yaml, SHA256SUMS and every folder of
-certificates, names sorted, times zero: the same run gives the same bytes. `report` reads it like the folder.
+Names are sorted and times zero: the same run gives the same bytes. `report` reads it like the folder.
 """
 
 import io
@@ -49,10 +48,7 @@ def is_archive(path: Path) -> bool:
 
 
 def read_archive(file: Path) -> dict[str, bytes]:
-    """The files of a packed run by their names in it, in memory.
-
-    An archive with links, with names that lead outside or with more than MAX_BYTES is refused.
-    """
+    """The files of a packed run by their names; links, names that lead outside and too much are refused."""
     if not file.is_file():
         raise UserError(f"{file}: there is no such file")
     content: dict[str, bytes] = {}

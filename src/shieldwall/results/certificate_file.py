@@ -9,9 +9,9 @@
     noise                                               gaussian(0.25), laplace(0.177), ...
     value_range                                         -1,1 for pixels in [-1, 1]; without it, [0, 1]
 
-Those of a run have all of these columns but the last, radii and bounds at full precision. What the
-certificates were made with is read where there are columns for it. The label is -1 where it is not known, for
-all inputs of a file. The JSON form is in docs/run-folder.md.
+Those of a run have all of these columns but the last, radii and bounds at full precision; of other tools'
+files what is there is read. The label is -1 where it is not known, for all inputs of a file. The JSON form is
+in docs/run-folder.md.
 """
 
 import json
@@ -28,10 +28,10 @@ from shieldwall.vocabulary import ABSTAIN, NOISES, NORMS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-DEVIATIONS = NOISES | {"exact-gaussian": 1.0}
-"""The standard deviation of each kind of noise whose parameter is 1."""
-NOT_BOUNDED = "not bounded"
-"""The bound of an input whose samples chose a wrong class for every vote, in a file of correct ones only."""
+DEVIATIONS = NOISES | {"exact-gaussian": 1.0}  #: standard deviations, where the noise's parameter is 1
+NOT_BOUNDED = (
+    "not bounded"  #: the bound where the samples chose a wrong class, in a file of correct ones only
+)
 JSON_NAMES = {
     "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
     "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
@@ -141,10 +141,7 @@ def from_json(content: bytes, source: str) -> dict[str, Any]:
 
 
 def parse_tsv(content: bytes, source: str) -> tuple[dict[str, Any], str | None]:
-    """The fields of the certificates in a file, at least one, and the vote that it names.
-
-    A last line that was cut off is ignored.
-    """
+    """The fields of a file's certificates, and the vote that it names; a last line cut off is ignored."""
     table = _Table(content, source)
     indices, truth, labels, correct = (table.whole(name) for name in ("idx", "label", "predict", "correct"))
     radii, n = table.real("radius"), table.whole("n") if "n" in table.columns else None

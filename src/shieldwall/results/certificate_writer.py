@@ -17,18 +17,14 @@ from shieldwall.results.certificate_file import COLUMNS, HEADER, to_tsv, with_cu
 from shieldwall.results.certificates import Certificates
 from shieldwall.texts import read_yaml
 
-SPLIT, HELD_OUT = "split", "held-out"
-"""The setting that says which images were certified, where these are training images that no member saw."""
-
-WANTED = "inputs"
-"""The setting that says how many inputs are wanted; a folder's next certification may want more or fewer."""
+SPLIT, HELD_OUT = "split", "held-out"  #: the setting, where training images that no member saw are certified
+WANTED = "inputs"  #: the setting of how many are wanted; a folder's next certification may want more or fewer
 
 
 class CertificateWriter:
-    """The certificates of one run under one set of settings, a file for each vote, open for appending.
+    """A run's certificates under one set of settings, a file for each vote, open for appending.
 
-    A kill can leave an input in some of the files only, or half a line: opening the folder again drops that
-    input and nothing else.
+    A kill can leave an input in some of the files only, or half a line: opening the folder again drops it.
     """
 
     def __init__(self, folder: Path, votes: Sequence[str], settings: Mapping[str, Any]) -> None:

@@ -38,24 +38,19 @@ class Certificates:
 
     labels: Ints  #: (M,): the class that is certified; ABSTAIN where nothing is
     radii: Floats  #: (M,); 0 where nothing is certified
-    p_lower: Floats | None = None
-    """(M,): the lower bound on the probability of the class that the first n0 samples chose."""
-    p_upper: Floats | None = None  #: (M,): the upper bound on the probability of every other class
-    counts: Ints | None = None
-    """(M, K): how often each class won on the samples of the bound; (M, N, K) by member for EAS."""
+    p_lower: Floats | None = None  #: (M,): lower bound on P(the class that n0 samples chose)
+    p_upper: Floats | None = None  #: (M,): upper bound on P(any other class)
+    counts: Ints | None = None  #: (M, K): wins on the samples of the bound; (M, N, K) by member for EAS
     selection_counts: Ints | None = None  #: as counts, on the n0 samples that chose the class
-    n: Ints | None = None
-    """(M,): the samples behind each bound; 0 where a wrong class was chosen and not bounded."""
+    n: Ints | None = None  #: (M,): the samples of each bound; 0 where a wrong class was not bounded
     n0: int | None = None
     alpha: float | None = None
-    bound: str | None = None
-    """How counts became bounds: one-sided, two-sided(0.05), sequential(N,...) with at most N samples, ..."""
+    bound: str | None = None  #: one-sided, two-sided(0.05), sequential(N,...) with at most N samples, ...
     noise: str | None = None  #: the kind of noise and its parameter, such as gaussian(0.25)
     norm: str = "l2"  #: the norm of the radii: l1, l2 or linf
     precision: str | None = None  #: the arithmetic of the classifier that is certified
     seed: int | None = None
-    value_range: tuple[float, float] | None = UNIT
-    """The range of the pixels that sigma and the radii are stated in; None if it is not known."""
+    value_range: tuple[float, float] | None = UNIT  #: of the pixels, as sigma and radii are stated
     indices: Ints | None = None  #: (M,): the inputs' numbers in their data set
     truth: Ints | None = None  #: (M,): the true classes
     seconds: Floats | None = None  #: (M,): the time that each took

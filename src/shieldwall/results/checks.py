@@ -5,8 +5,8 @@ SHA256SUMS in a run folder has a line for each file that a verb left there, in t
     # SHA-256 of the lines below: 9f86d081...b0f00a08
     e3b0c442...7852b855  certificates/we.tsv
 
-A verb that will change a file takes its line away first, and adds the new one when it ends. So a file without
-a line was interrupted, or is older than the digests; a file that differs from its line was changed since.
+A verb takes away the line of a file that it will change, and adds the new one when it ends: a file without a
+line was interrupted, or is older than the digests; one that differs from its line was changed since.
 """
 
 import hashlib
@@ -23,8 +23,7 @@ from shieldwall.errors import UserError
 from shieldwall.results.certificates import NOT_BOUNDED, Certificates, split_call, usual_bound
 
 SUMS = "SHA256SUMS"
-SEALED = f"{SUMS} with its own"
-"""What environment.json says where SHA256SUMS has had the digest of its lines from the start."""
+SEALED = f"{SUMS} with its own"  #: says environment.json, if SHA256SUMS has had its own digest from the start
 _SEAL = "# SHA-256 of the lines below: "
 
 
@@ -114,11 +113,8 @@ class Sums:
 def check_votes(
     parsed: Mapping[str, tuple[Certificates, str | None]], settings: Mapping[str, Any], where: Path
 ) -> None:
-    """Raise where the certificates of a run contradict their settings, their order or each other.
-
-    By vote, they come with the vote that their file names. Settings that an older version did not write are
-    not compared.
-    """
+    """Raise where certificates, by vote with the vote that their file names, contradict their settings, their
+    order or each other. Settings that an older version did not write are not compared."""
     first_vote, (first, _) = next(iter(parsed.items()))
     for vote, (table, named) in parsed.items():
         file = f"{where}: {vote}.tsv"

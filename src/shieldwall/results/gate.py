@@ -28,8 +28,7 @@ class Verdict:
     at_least: float
     confidence: float
     other: str | None = None
-    p_value: float | None = None
-    """Of the hypothesis that the run is as good as the other: small where it is worse."""
+    p_value: float | None = None  #: small where the run is worse than the other
 
     def __str__(self) -> str:
         text = (
@@ -47,10 +46,7 @@ def gate(
     votes: dict[str, Certificates], radius: float, at_least: float, *, run: str = "", vote: str,
     confidence: float = 0.95, not_worse_than: dict[str, Certificates] | None = None, other: str = "",
 ) -> Verdict:  # fmt: skip
-    """Whether a vote's certified accuracy at the radius is at least `at_least`, and not worse than another's.
-
-    `votes` are those of a run, as `sw.read` gives them, and `not_worse_than` of another on the same inputs.
-    """
+    """Whether a vote of a run, as `sw.read` gives it, is good enough, and not worse on the same inputs."""
     for name, value in (("confidence", confidence), ("at_least", at_least)):
         if not 0 <= value <= 1 or value == 1 == confidence:
             raise UserError(f"{name} must lie between 0 and 1, such as 0.95; given: {value}")

@@ -78,8 +78,7 @@ def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | No
 class AverageRadius:
     """The ACR of a row, and its interval over inputs, and over seeds where there are several."""
 
-    by_input: Floats
-    """The certified radius of each input, 0 where it is not correct, with a row for each seed."""
+    by_input: Floats  #: certified radii, 0 where not correct: a row for each seed
 
     @property
     def value(self) -> float:

@@ -77,10 +77,7 @@ def carried(certificates: Certificates, radii: Sequence[float]) -> tuple[float, 
 
 
 def probabilities(certificates: Certificates) -> Floats | None:
-    """p_A of each input; None where counts are not known, or are of several members (EAS).
-
-    Where sampling ended with the n0 samples, which chose a wrong class, it is estimated from these.
-    """
+    """p_A of each input, from the n0 samples where sampling ended there; None without counts or of EAS."""
     counts, first, truth = certificates.counts, certificates.selection_counts, certificates.truth
     if counts is None or counts.ndim != 2 or truth is None:
         return None

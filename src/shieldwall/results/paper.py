@@ -55,11 +55,9 @@ def rows(table: str | None = None, dataset: str | None = None) -> tuple[PaperRow
 
 
 def counterpart(recipe: "Recipe", vote: str, sigma: float | None) -> PaperRow | None:
-    """The first of the paper's rows for a vote of this run at a sigma, None for the best over sigma.
-
-    It has the ACR of another row where its own table prints none.
-    """
-    vote = "member-1" if is_member(vote) else vote  # the first stands for any
+    """The first of the paper's rows for a vote of this run at a sigma, None for the best over sigma, with the
+    ACR of another row where its own table prints none."""
+    vote = "member-1" if is_member(vote) else vote  # the first stands for the paper's single model
     fitting = [row for row in rows(dataset=recipe.data) if row.sigma == sigma and is_of(row, recipe, vote)]
     if not fitting:
         return None
@@ -69,10 +67,7 @@ def counterpart(recipe: "Recipe", vote: str, sigma: float | None) -> PaperRow | 
 
 
 def is_of(row: PaperRow, recipe: "Recipe", vote: str) -> bool:
-    """Whether the row is of a vote of this run, or of the best of several of which the run can be one.
-
-    Of several members that vote alone, the first stands for the paper's single model.
-    """
+    """Whether the row is of a vote of this run, or of the best of several of which the run can be one."""
     if recipe.noise != "gaussian" or row.dataset != recipe.data or (is_member(vote) and vote != "member-1"):
         return False
     method, base, protocol = _called(recipe, vote)

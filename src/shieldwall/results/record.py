@@ -32,22 +32,15 @@ FOLDER = "certificates"
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """One run, or one certificate file of another tool, as its files say.
-
-    A field is empty or None where the files do not record it.
-    """
+    """One run, or one certificate file of another tool, as its files say; what they do not say is empty."""
 
     base: str  #: the name of the recipe, or of the folder or the file
     home: Path  #: the folder it was read from; of an archive its path without the suffix
-    certificates: dict[str, Certificates]
-    """By vote: members by number, then WE, MME and EAS, then the rest by name."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
+    certificates: dict[str, Certificates]  #: by vote: members, WE, MME, EAS, then the rest by name
+    files: Mapping[str, str] = field(default_factory=dict)  #: texts of the run's other files
     is_run: bool = True  #: whether it is a run, not a single file
-    place: str = ""
-    """What distinguishes it from others of the same name: what differs in the recipe, or its path's end."""
-    varied: Mapping[str, str] = field(default_factory=dict)
-    """The keys in which its recipe differs from those of the same name, if that distinguishes them."""
+    place: str = ""  #: what tells it from others of its name: keys of the recipe, or its path's end
+    varied: Mapping[str, str] = field(default_factory=dict)  #: these keys, if they tell it apart
     sums: Sums | None = None  #: the digests of its files, which those read here agree with
 
     @property

@@ -2,8 +2,8 @@
 
 Runs that differ only by seed are averaged. An envelope shows the runs of one method at several sigmas as one
 row, A(r) = max over sigma of A_sigma(r), as the main tables of the literature do. Sigma is chosen for each
-radius on the test inputs: no single classifier has this curve, and it lies a little above that of the sigma
-that is truly best. It does not where certificates of held-out images choose.
+radius on the test inputs, so A lies a little above that of the sigma that is truly best, and no single
+classifier has it; it does not where certificates of held-out images choose.
 """
 
 from collections import Counter, defaultdict
@@ -28,8 +28,7 @@ _NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
 class Row:
     title: str
     run: str
-    by_sigma: tuple[tuple[Log, ...], ...]
-    """For each sigma, or each run of a choice, the logs that differ by seed, the same number each time."""
+    by_sigma: tuple[tuple[Log, ...], ...]  #: for each sigma, or run of a choice, the logs that differ by seed
     over: str = "sigma"  #: what the best is chosen over, where there are several
     held_out: tuple[tuple[Log, ...], ...] = ()  #: the same on held-out inputs, where these choose the best
 
@@ -132,10 +131,9 @@ def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
 
 
 def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
-    """Average the rows of one vote over runs whose recipes differ only by seed.
+    """Average the rows of one vote over runs that differ only by seed, certified in the same way.
 
-    They must have been certified with the same settings on the same inputs. If two runs have the same seed,
-    none of the group is averaged. An averaged row takes the place of its first run.
+    If two have the same seed, none of the group is averaged.
     """
     groups = _groups(rows, lambda row: (recipe_key(row), row.certificates[0].sigma))
     samples = [group for group in groups if len({str(row.recipe.get("seed")) for row in group}) == len(group)]
@@ -153,13 +151,13 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
 def envelope_rows(rows: Sequence[Row], over: Sequence[str] = ("sigma",)) -> list[Row]:
     """The same as `best_rows`, of rows of which some can be joined."""
     best = best_rows(rows, over)
-    if len(best) < len(rows):
-        return best
-    option = "--envelope" if tuple(over) == ("sigma",) else f"--best-over {','.join(over)}"
-    raise UserError(
-        f"{option} needs one method at two or more sigmas, or with other values of that, with one run or the "
-        "same number of seeds at each sigma, certified with the same settings"
-    )
+    if len(best) == len(rows):
+        option = "--envelope" if tuple(over) == ("sigma",) else f"--best-over {','.join(over)}"
+        raise UserError(
+            f"{option} needs one method at two or more sigmas, or with other values of that, with one run or "
+            "the same number of seeds at each sigma, certified with the same settings"
+        )
+    return best
 
 
 def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
@@ -184,11 +182,7 @@ def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
 
 
 def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each method and vote with the same settings at two or more sigmas, one row at each.
-
-    The numbers of a method, such as its learning rate and weights, may change with sigma. A method with two
-    rows at one sigma has no group: its envelope would be over more than sigma.
-    """
+    """The rows of each method and vote with the same settings at two or more sigmas, one row at each."""
     return [group for group in _groups(rows, method_key) if len(sigmas_of(group)) == len(group)]
 
 

@@ -64,8 +64,7 @@ class Line(NamedTuple):
     title: str
     path: str
     look: CurveStyle
-    marks: tuple[tuple[float, float], ...] = ()
-    """Where its symbol or number stands, in percent from the left and from the top."""
+    marks: tuple[tuple[float, float], ...] = ()  #: of its symbol or number: percent from the left and the top
     hidden: bool = False  #: whether it starts so
 
 
@@ -97,8 +96,7 @@ class Grid(NamedTuple):
     step: float
     hover_step: float
     radii: tuple[float, ...]
-    hovered: tuple[int, ...]
-    """Places of the radii whose values show under the pointer: multiples of `hover_step`, and the tables'."""
+    hovered: tuple[int, ...]  #: places of the radii shown under the pointer: round ones, and the tables'
 
 
 def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Grid:

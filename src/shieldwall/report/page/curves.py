@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shieldwall.recipes import Recipe
 from shieldwall.results.record import Log
-from shieldwall.results.rows import Row, envelope_row, method_of, sigma_groups
+from shieldwall.results.rows import Row, envelope_row, sigma_groups
 from shieldwall.vocabulary import VOTE_TITLES, vote_title
 
 # Signs that source code would confuse with Latin letters.
@@ -49,15 +48,12 @@ class Curve:
 
 def log_curves(rows: Sequence[Row]) -> list[Curve]:
     """A curve for each row of one log, in the same order."""
-    methods = _methods({row.run: row.record.recipe for row in rows})
+    methods = _methods(rows)
     return [Curve(row, methods[row.run], _protocol(row.logs[0]), _sigma(row.logs[0])) for row in rows]
 
 
 def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
-    """A curve for each method and protocol with more than one sigma, one log at each.
-
-    Runs with another seed count as another method here.
-    """
+    """A curve for each method, told apart by seed too, and protocol with several sigmas, one log at each."""
     envelopes = []
     for method in choices(curves, "method"):
         of_row = {curve.row: curve for curve in curves if curve.method == method}
@@ -86,13 +82,10 @@ def starts_hidden(curves: Sequence[Curve]) -> set[str]:
     return special if is_crowded else set()
 
 
-def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
+def _methods(rows: Sequence[Row]) -> dict[str, str]:
     """The method of each run: its recipe's name without the sigma, with the seed where seeds differ. Runs
     that are still equal at a sigma keep the run's own name."""
-    keys: dict[str, tuple[str, float | None, int | None]] = {run: (run, None, None) for run in recipes}
-    for run, recipe in recipes.items():
-        if recipe is not None:
-            keys[run] = (method_of(recipe.name, recipe.sigma), recipe.sigma, recipe.seed)
+    keys = {row.run: (row.method, row.recipe.get("sigma"), row.recipe.get("seed", 0)) for row in rows}
     same_sigma, twins = Counter(key[:2] for key in keys.values()), Counter(keys.values())
     ambiguous = {key[0] for key in keys.values() if same_sigma[key[:2]] > 1 and twins[key] == 1}
     seeded = {key: f"{key[0]}, seed {key[2]}" if key[0] in ambiguous else key[0] for key in twins}

@@ -122,10 +122,8 @@ def _most_counted(counts: Sequence[int]) -> list[int]:
 
 
 def pictures(data: Thumbnails, idx: Sequence[int]) -> dict[str, Any]:
-    """The test images with these indices in one picture; larger ones are made small.
-
-    `address` holds the picture as a data: address; it has `across` images in a row, each `side` pixels wide.
-    """
+    """The test images with these indices, made small, in one picture: `address` is its data: address, with
+    `across` images in a row, each `side` pixels wide."""
     from PIL import Image
 
     side, is_grey = data.side, data.shape[0] == 1
