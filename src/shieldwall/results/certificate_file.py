@@ -17,6 +17,7 @@ in docs/run-folder.md.
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -271,36 +272,32 @@ class _Table:
     def value_range(self) -> tuple[float, float] | None:
         if "value_range" not in self.columns:
             return UNIT
-        low, _, high = (self.shared("value_range", str) or "").partition(",")
-        try:
+        with suppress(ValueError):
+            low, high = (self.shared("value_range", str) or "").split(",")
             return float(low), float(high)
-        except ValueError:
-            return None
+        return None
 
     # Other tools may have something else in the columns below: what is not in our form is not read.
 
     def shared(self, column: str, form: Callable[[str], _T]) -> _T | None:
         """The value that all inputs have."""
         cell = shared(self.columns.get(column, ()))
-        try:
+        with suppress(ValueError):
             return None if cell is None else form(cell)
-        except ValueError:
-            return None
+        return None
 
     def numbers(self, column: str, form: Callable[[str], float]) -> Floats | None:
-        try:
+        with suppress(KeyError, ValueError):
             return np.array([form(cell) for cell in self.columns[column]], dtype=np.float64)
-        except (KeyError, ValueError):
-            return None
+        return None
 
     def counts(self, column: str) -> Ints | None:
         """(M, K), or (M, N, K) where cells have several members."""
-        try:
+        with suppress(KeyError, ValueError, OverflowError):  # no numbers, or not as many in each cell
             by_member = [[member.split(",") for member in cell.split(";")] for cell in self.columns[column]]
             counts = np.array(by_member, dtype=np.int64)
-        except (KeyError, ValueError, OverflowError):  # no numbers, or not as many in each cell
-            return None
-        return counts[:, 0] if counts.shape[1] == 1 else counts
+            return counts[:, 0] if counts.shape[1] == 1 else counts
+        return None
 
 
 def _first_rows(values: Iterable[_T]) -> dict[_T, int]:
