@@ -28,7 +28,7 @@ _BLUE, _RED, _GREY = COLOURS[0], COLOURS[1], "0.6"
 
 def diagnosis_files(diagnosis: Diagnosis) -> dict[str, bytes]:
     """The files of a diagnosis by name: first the numbers, then the figures."""
-    figures = {"eri.png": indicator_figure(diagnosis), "we-or-mme.png": difference_figure(diagnosis)}
+    figures = {"we-or-mme.png": difference_figure(diagnosis)}
     if diagnosis.curve is not None:
         figures["roc.png"] = roc_figure(diagnosis.curve)
     drawn = {name: figure_bytes(figure, Path(name)) for name, figure in figures.items()}
@@ -174,24 +174,6 @@ def roc_figure(curve: Roc) -> "Figure":
     axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
     axes.set(xlabel="share of inputs where WE has the larger radius", ylabel="share of inputs where MME has")
     axes.legend(fontsize="small", frameon=False, loc="lower right")
-    return figure
-
-
-def indicator_figure(diagnosis: Diagnosis) -> "Figure":
-    """Certified radius around the truth against the soft-smoothed ERI, for WE and the members."""
-    figure, axes = empty_figure(6.4, 4.0)
-    *members, we = sorted((vote for vote in diagnosis.votes if vote != MME), key=WE.__eq__)
-    labels = {members[0]: f"members 1 to {len(members)}", we: "WE"}
-    for vote in (*members, we):
-        eri, error = diagnosis.values("soft", vote, "eri"), diagnosis.values("soft", vote, "eri_error")
-        colour, size = (_BLUE, 4.5) if vote == we else (_GREY, 2.5)
-        axes.errorbar(
-            eri, diagnosis.radii_around_truth(vote), xerr=error, fmt="o", markersize=size, linewidth=0,
-            elinewidth=0.8, color=colour, label=labels.get(vote),
-        )  # fmt: skip
-    axes.legend(fontsize="small", frameon=False, loc="upper right")
-    xlabel = f"soft-smoothed ERI at r = {diagnosis.r:g}, with standard errors"
-    axes.set(xlabel=xlabel, ylabel="certified radius (L2)")
     return figure
 
 
