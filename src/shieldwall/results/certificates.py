@@ -245,8 +245,9 @@ class Certificates:
 
 def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
     """The certificates in a file, TSV or JSON, and the vote that it names."""
-    is_json = content.lstrip()[:1] == b"{"
-    fields, vote = (file.from_json(content, source), None) if is_json else file.parse_tsv(content, source)
+    if content.lstrip()[:1] == b"{":
+        return Certificates(**file.from_json(content, source)), None
+    fields, vote = file.parse_tsv(content, source)
     return Certificates(**fields), vote
 
 

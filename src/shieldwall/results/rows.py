@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from shieldwall.errors import UserError, unknown_name
+from shieldwall.recipes.recipe import dotted
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.results.record import Log, RunRecord
 from shieldwall.vocabulary import vote_title
@@ -42,8 +43,7 @@ class Row:
 
     @property
     def num_inputs(self) -> int:
-        """The number of inputs, the same for all certificates of the row."""
-        return len(self.certificates[0])
+        return len(self.certificates[0])  # the same for all of the row
 
     @property
     def num_wanted(self) -> int:
@@ -61,8 +61,7 @@ class Row:
 
     @property
     def record(self) -> RunRecord:
-        """What the row's first run says."""
-        return self.logs[0].record
+        return self.logs[0].record  # of the first run
 
     @property
     def recipe(self) -> Mapping[str, Any]:
@@ -259,17 +258,22 @@ def recipe_key(row: Row, over: Sequence[str] = ()) -> str:
     known, the folder that it started from counts.
     """
     weights = ("objective.rho_gd", "objective.rho_cm") if "rho" in over else ()
-    without = {"seed", "name", *_STARTS, *over, *weights}
+    without = tuple(f"{key}." for key in ("seed", "name", *_STARTS, *over, *weights))
     parts = (row.recipe, *row.record.origins)
     folder = None if len(parts) > 1 else next((row.recipe[key] for key in _STARTS if key in row.recipe), None)
     names = [method_of(str(part.get("name")), part.get("sigma")) for part in parts]
-    return repr([folder, names, [_in_order(part, without) for part in parts]])
+    kept = [{k: v for k, v in dotted(part).items() if not f"{k}.".startswith(without)} for part in parts]
+    return repr([folder, names, [sorted(values.items()) for values in kept]])
 
 
 def method_key(row: Row) -> str:
     """The method that a recipe names and runs, on what: of the objective's numbers, only which are 0."""
     on = [row.recipe.get(key) for key in ("data", "model", "noise", "members")]
-    return repr([row.method, on, _in_order(row.recipe.get("objective"), numbers=False)])
+    objective = dotted({"objective": row.recipe.get("objective")})
+    values = {
+        key: bool(value) if isinstance(value, int | float) else value for key, value in objective.items()
+    }
+    return repr([row.method, on, sorted(values.items())])
 
 
 def certification_key(log: Log) -> tuple[object, ...]:
@@ -299,12 +303,3 @@ def _place(rows: Sequence[Row]) -> str:
     if varied := rows[0].record.varied:
         return ", ".join(f"{key} {value}" for key, value in varied.items() if key != "seed")
     return ", ".join(row.record.place for row in rows)
-
-
-def _in_order(part: Any, without: Set[str] = frozenset(), prefix: str = "", *, numbers: bool = True) -> str:
-    """A part of a recipe as text, whatever the order of its keys; without numbers, only which are 0."""
-    if isinstance(part, Mapping):
-        named = {f"{prefix}{key}": value for key, value in part.items()}
-        kept = sorted(named.keys() - without)
-        return repr([(key, _in_order(named[key], without, f"{key}.", numbers=numbers)) for key in kept])
-    return repr(bool(part) if isinstance(part, int | float) and not numbers else part)

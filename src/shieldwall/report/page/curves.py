@@ -53,7 +53,7 @@ def log_curves(rows: Sequence[Row]) -> list[Curve]:
 
 
 def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
-    """A curve for each method, told apart by seed too, and protocol with several sigmas, one log at each."""
+    """A curve for each method, by seed too, and each protocol with several sigmas, one log at each."""
     envelopes = []
     for method in choices(curves, "method"):
         of_row = {curve.row: curve for curve in curves if curve.method == method}

@@ -21,7 +21,6 @@ _MOST_INPUTS = 1000
 _MOST_CERTIFICATES = 24_000
 _MOST_PIXELS = 1_050_000
 _CLASSES_COUNTED = 3
-_OTHERS = -1
 _LARGEST_SIDE = 48
 
 
@@ -35,7 +34,6 @@ class Thumbnails(NamedTuple):
 
     @property
     def side(self) -> int:
-        """Of a small picture."""
         return min(_LARGEST_SIDE, max(self.shape[1:]))
 
 
@@ -79,11 +77,9 @@ def gallery(curves: Sequence[Curve], thumbnails: Finder) -> tuple[dict[str, Any]
 
 def _inputs(curve: Curve) -> _Inputs:
     certificates, recipe = curve.row.certificates[0], curve.row.record.recipe
-    assert certificates.indices is not None
-    assert certificates.truth is not None
-    order = by_number(certificates)
-    idx, label = certificates.indices[order].tolist(), certificates.truth[order].tolist()
-    return _Inputs(recipe.data if recipe else None, tuple(idx), tuple(label))
+    arrays = (np.asarray(array) for array in (certificates.indices, certificates.truth))
+    idx, label = (tuple(array[by_number(certificates)].tolist()) for array in arrays)
+    return _Inputs(recipe.data if recipe else None, idx, label)
 
 
 def _pictured(kind: _Inputs, thumbnails: Finder) -> tuple[Thumbnails | None, str | None]:
@@ -100,8 +96,7 @@ def _pictured(kind: _Inputs, thumbnails: Finder) -> tuple[Thumbnails | None, str
 
 
 def _log(certificates: Certificates, number: int, kept: Sequence[int]) -> dict[str, Any]:
-    assert certificates.indices is not None
-    place = {idx: k for k, idx in enumerate(certificates.indices.tolist())}
+    place = {idx: k for k, idx in enumerate(np.asarray(certificates.indices).tolist())}
     shown = certificates[[place[idx] for idx in kept]]
     counts = shown.counts if shown.counts is None or shown.counts.ndim == 2 else shown.counts.sum(1)
     return {
@@ -118,7 +113,7 @@ def _most_counted(counts: Sequence[int]) -> list[int]:
     ranked = sorted(range(len(counts)), key=lambda label: -counts[label])[:_CLASSES_COUNTED]
     shown = [number for label in ranked if counts[label] for number in (label, counts[label])]
     rest = sum(counts) - sum(shown[1::2])
-    return [*shown, _OTHERS, rest] if rest else shown
+    return [*shown, -1, rest] if rest else shown
 
 
 def pictures(data: Thumbnails, idx: Sequence[int]) -> dict[str, Any]:
