@@ -221,12 +221,19 @@ class _Table:
             self.refuse(wrong, f"{column} is {{{column}}}, but the counts sum to {sums[wrong.argmax()]}")
 
     def whole(self, column: str) -> Ints:
-        cells = enumerate(self.columns[column])
-        return np.array([self.number(column, row, cell, int) for row, cell in cells], dtype=np.int64)
+        with suppress(ValueError, OverflowError):
+            return np.array([*map(int, self.columns[column])], dtype=np.int64)
+        return np.array(self._slowly(column, int), dtype=np.int64)
 
     def real(self, column: str) -> Floats:
-        cells = enumerate(self.columns[column])
-        return np.array([self.number(column, row, cell, float) for row, cell in cells], dtype=np.float64)
+        values = self.numbers(column, float)
+        if values is not None and ((values >= 0) & (values <= _LARGEST)).all():
+            return values
+        return np.array(self._slowly(column, float), dtype=np.float64)
+
+    def _slowly(self, column: str, kind: Callable[[str], float]) -> list[float]:
+        """The numbers of a column one by one, where one of them is wrong: which one is said."""
+        return [self.number(column, row, cell, kind) for row, cell in enumerate(self.columns[column])]
 
     def number(self, column: str, row: int, cell: str, kind: Callable[[str], float]) -> float:
         try:
