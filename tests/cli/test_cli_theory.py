@@ -24,7 +24,7 @@ from shieldwall.theory.strategies import VERDICTS, pair_wins
 from shieldwall.theory.transferability import attack_transfer, proxies
 
 OPTIONS = ["--every", "12", "--draws", "60"]
-FIGURES = {"we-or-mme.png", "roc.png"}
+FIGURES = {"eri.png", "we-or-mme.png", "roc.png"}
 Columns = dict[str, list[str]]
 
 
@@ -167,7 +167,7 @@ def test_figures_and_numbers_are_written(diagnosed: tuple[Path, Outcome]):
     run, done = diagnosed
     written = {path.name for path in (run / "theory").iterdir()}
     assert written <= FIGURES | {"diagnosis.tsv"}
-    assert written >= {"diagnosis.tsv", "we-or-mme.png"}
+    assert written >= {"diagnosis.tsv", "eri.png", "we-or-mme.png"}
     assert ("roc.png" in written) == ("area under the ROC curve" in done.out)
     for name in written - {"diagnosis.tsv"}:
         assert (run / "theory" / name).read_bytes().startswith(b"\x89PNG")

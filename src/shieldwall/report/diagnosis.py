@@ -13,14 +13,14 @@ from shieldwall.report.formats import PlainTable
 from shieldwall.report.plots import COLOURS, empty_figure, figure_bytes
 from shieldwall.theory.diagnosis import EQUAL, AtInput, Diagnosis
 from shieldwall.theory.strategies import PREMISES_FAIL, VERDICTS
-from shieldwall.theory.transferability import Roc
 from shieldwall.vocabulary import MME, WE, vote_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-FOLDER = "theory"  #: where in a run folder a diagnosis is kept
+FOLDER = "theory"
+"""Where in a run folder a diagnosis is kept."""
 FILE = "diagnosis.tsv"
 PAPERS_AREA = 0.66
 _BLUE, _RED, _GREY = COLOURS[0], COLOURS[1], "0.6"
@@ -28,9 +28,9 @@ _BLUE, _RED, _GREY = COLOURS[0], COLOURS[1], "0.6"
 
 def diagnosis_files(diagnosis: Diagnosis) -> dict[str, bytes]:
     """The files of a diagnosis by name: first the numbers, then the figures."""
-    figures = {"we-or-mme.png": difference_figure(diagnosis)}
+    figures = {"eri.png": indicator_figure(diagnosis), "we-or-mme.png": difference_figure(diagnosis)}
     if diagnosis.curve is not None:
-        figures["roc.png"] = roc_figure(diagnosis.curve)
+        figures["roc.png"] = roc_figure(diagnosis)
     drawn = {name: figure_bytes(figure, Path(name)) for name, figure in figures.items()}
     return {FILE: to_tsv(diagnosis).encode(), **drawn}
 
@@ -79,19 +79,15 @@ def _cells(diagnosis: Diagnosis, at_input: AtInput) -> dict[str, object]:
     cells: dict[str, object] = {"idx": at_input.idx, "truth": at_input.truth}
     for vote in diagnosis.votes:
         cells |= {f"{vote}_answer": at_input.answers[vote], f"{vote}_predict": at_input.predicted[vote]}
-        cells[f"{vote}_radius"] = at_input.radii[vote]
-        for kind, indicators in (("plain", at_input.plain), ("soft", at_input.soft)):
-            cells |= {f"{vote}_{kind}_{name}": value for name, value in vars(indicators[vote]).items()}
+        cells |= {f"{vote}_radius": at_input.radii[vote]}
+        cells |= {f"{vote}_plain_{name}": value for name, value in vars(at_input.plain[vote]).items()}
+        cells |= {f"{vote}_soft_{name}": value for name, value in vars(at_input.soft[vote]).items()}
     cells |= {f"cosine_{pair}": value for pair, value in at_input.cosines.items()}
     cells |= {f"soft_cosine_{pair}": value for pair, value in at_input.soft_cosines.items()}
     for pair, wins in at_input.pairs.items():
         first, second = pair.split("-")
-        cells |= {
-            f"p_{first}": wins.p_a,
-            f"p_{second}": wins.p_b,
-            f"p_ab_{pair}": wins.p_ab,
-            f"p_{pair}": wins.p,
-        }
+        cells |= {f"p_{first}": wins.p_a, f"p_{second}": wins.p_b}
+        cells |= {f"p_ab_{pair}": wins.p_ab, f"p_{pair}": wins.p}
     cells |= {**vars(at_input.proxies), "x": at_input.proxies.x, "measured_winner": at_input.measured_winner}
     return cells | {"r": diagnosis.r, "attack": diagnosis.attack, **diagnosis.settings}
 
@@ -100,9 +96,9 @@ def _plain_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
     yield ["", "correct %", "margin", "slope", "ERI", "ERI < 0 %"]
     for vote in diagnosis.votes:
         correct = np.array([at_input.answers[vote] == at_input.truth for at_input in diagnosis.inputs])
-        values = [diagnosis.values("plain", vote, name) for name in ("margin", "slope", "eri")]
-        cells = [*map(_mean, values), _percent(values[-1] < 0)]
-        yield [vote_title(vote), _percent(correct), *(_known(values[-1], cell) for cell in cells)]
+        margin, slope, eri = (diagnosis.values("plain", vote, name) for name in ("margin", "slope", "eri"))
+        cells = [_mean(margin), _mean(slope), _mean(eri), _percent(eri < 0)]
+        yield [vote_title(vote), _percent(correct), *(_known(eri, cell) for cell in cells)]
 
 
 def _soft_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
@@ -110,9 +106,9 @@ def _soft_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
     names = ("margin", "slope", "eri", "eri_error", "certified_radius", "certified_radius_sharp")
     for vote in diagnosis.votes:
         margin, slope, eri, error, *radii = (diagnosis.values("soft", vote, name) for name in names)
-        cells = [*map(_mean, (margin, slope, eri)), f"{np.sqrt((error**2).sum()) / len(error):.3f}"]
-        radii.append(diagnosis.radii_around_truth(vote))
-        yield [vote_title(vote), *(_known(eri, cell) for cell in cells), *map(_mean, radii)]
+        mean_error = f"{np.sqrt((error**2).sum()) / len(error):.3f}"
+        cells = (_known(eri, cell) for cell in (_mean(margin), _mean(slope), _mean(eri), mean_error))
+        yield [vote_title(vote), *cells, *map(_mean, (*radii, diagnosis.radii_around_truth(vote)))]
 
 
 def _cosine_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
@@ -161,19 +157,45 @@ def _comparison_notes(diagnosis: Diagnosis, inputs: str) -> Iterator[str]:
     yield f"prediction and measurement agree at {agreeing} of the {len(both)} inputs where both prefer one"
     assumed = int((diagnosis.proxy("s_f") < diagnosis.proxy("s")).sum())
     yield f"s_f < s, which holds for independent members, holds at {assumed} of {inputs}"
-    if curve := diagnosis.curve:
-        yield f"area under the ROC curve: {curve.area:.2f} +- {curve.error:.2f} (paper: {PAPERS_AREA})"
+    if diagnosis.curve is not None:
+        area, error = diagnosis.curve.area, diagnosis.curve.error
+        yield f"area under the ROC curve: {area:.2f} +- {error:.2f} (paper: {PAPERS_AREA})"
 
 
-def roc_figure(curve: Roc) -> "Figure":
+def roc_figure(diagnosis: Diagnosis) -> "Figure":
     """fig:roc: does X predict at which inputs MME has the larger certified radius?"""
+    assert diagnosis.curve is not None
     figure, axes = empty_figure(4.2, 4.0)
+    curve = diagnosis.curve
     label = f"area {curve.area:.2f} $\\pm$ {curve.error:.2f} (paper: {PAPERS_AREA})"
     axes.plot(curve.false_positive, curve.true_positive, color=_BLUE, linewidth=2.1, label=label)
     axes.plot([0, 1], [0, 1], color=_GREY, linewidth=0.9, dashes=(4, 1.5), label="chance")
-    axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
-    axes.set(xlabel="share of inputs where WE has the larger radius", ylabel="share of inputs where MME has")
+    axes.set(
+        xlim=(0, 1), ylim=(0, 1.01), xlabel="share of inputs where WE has the larger radius",
+        ylabel="share of inputs where MME has", aspect="equal",
+    )  # fmt: skip
     axes.legend(fontsize="small", frameon=False, loc="lower right")
+    return figure
+
+
+def indicator_figure(diagnosis: Diagnosis) -> "Figure":
+    """Certified radius around the truth against the soft-smoothed ERI, for WE and the members."""
+    figure, axes = empty_figure(6.4, 4.0)
+    for vote in diagnosis.votes:
+        if vote == MME:
+            continue
+        eri, error = diagnosis.values("soft", vote, "eri"), diagnosis.values("soft", vote, "eri_error")
+        is_we = vote == WE
+        axes.errorbar(
+            eri, diagnosis.radii_around_truth(vote), xerr=error, fmt="o", markersize=4.5 if is_we else 2.5,
+            linewidth=0, elinewidth=0.8, color=_BLUE if is_we else _GREY, zorder=3 if is_we else 2,
+            label=vote_title(vote) if is_we or vote == diagnosis.votes[0] else None,
+        )  # fmt: skip
+    handles, _ = axes.get_legend_handles_labels()
+    names = [f"members 1 to {len(diagnosis.votes) - 2}", "WE"][: len(handles)]
+    axes.legend(handles, names, fontsize="small", frameon=False, loc="upper right")
+    xlabel = f"soft-smoothed ERI at r = {diagnosis.r:g}, with standard errors"
+    axes.set(xlabel=xlabel, ylabel="certified radius (L2)")
     return figure
 
 
@@ -196,7 +218,7 @@ def _mean(values: Floats) -> str:
 
 def _known_mean(values: Floats) -> str:
     known = values[~np.isnan(values)]
-    return _mean(known) if len(known) else "-"
+    return f"{known.mean():.3f}" if len(known) else "-"
 
 
 def _known(values: Floats, cell: str) -> str:

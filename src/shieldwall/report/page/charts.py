@@ -126,7 +126,7 @@ def accuracy_chart(
         shift = (kinds.index((curve.method, curve.protocol)) + 0.5) / len(kinds)
         places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
         marks = [(x.percent(grid.radii[p]), round(100 - y.percent(values[k][p]), 3)) for p in places]
-        is_marked, drawn = look.shape is not None or bool(look.number), path(x, y, grid.radii, values[k])
+        is_marked, drawn = bool(look.shape or look.number), path(x, y, grid.radii, values[k])
         lines.append(Line(k, curve.title, drawn, look, tuple(marks * is_marked), curve.protocol in hidden))
     # Ensembles first, then members, then envelopes: dashes lie on what is solid.
     protocols = choices(curves, "protocol")

@@ -27,7 +27,14 @@ DASHES: tuple[tuple[float, ...], ...] = (
     SOLID, (7, 3), (9, 3, 2, 3), (16, 4), (4, 3), (9, 3, 2, 3, 2, 3), (16, 3, 4, 3), (4, 7),
 )  # fmt: skip
 _THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
-_SHAPES = 6  #: the symbols in page.html.j2
+SHAPES = (  # symbols as paths between -1 and 1
+    "M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z",
+    "M-1,.8L0,-1L1,.8Z",
+    "M-.8,-.8H.8V.8H-.8Z",
+    "M0,-1.1L1.1,0L0,1.1L-1.1,0Z",
+    "M-1,-.8L0,1L1,-.8Z",
+    "M-.3,-1H.3V-.3H1V.3H.3V1H-.3V.3H-1V-.3H-.3Z",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +116,7 @@ class CurveStyle:
     color_index: int | None  #: the place of its colour in the palette; None for that of text
     dash: tuple[float, ...] = SOLID  #: empty for a symbol without a line
     width: float = _STRONG
-    shape: int | None = None
+    shape: str | None = None
     number: str = ""
 
     @property
@@ -162,7 +169,7 @@ class CurveStyles:
         if name == "protocol":
             return self._protocol(value)
         shape = self._shape(value)
-        return None if shape is None else CurveStyle(None, dash=(), shape=shape)
+        return CurveStyle(None, dash=(), shape=shape) if shape else None
 
     def _protocol(self, protocol: str) -> CurveStyle:
         place = self.protocols.index(protocol)
@@ -171,8 +178,8 @@ class CurveStyles:
             return CurveStyle(color_index, DOTTED, _THIN, number=protocol.split()[-1])
         return CurveStyle(color_index, _dash(place))
 
-    def _shape(self, sigma: str) -> int | None:
-        return self.sigmas.index(sigma) % _SHAPES if len(self.sigmas) > 1 else None
+    def _shape(self, sigma: str) -> str | None:
+        return SHAPES[self.sigmas.index(sigma) % len(SHAPES)] if len(self.sigmas) > 1 else None
 
 
 def _dash(color_index: int) -> tuple[float, ...]:
