@@ -186,7 +186,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
             part = part.get(step) if isinstance(part, dict) else None
         free = outer[:1] == ["objective"]  # its keys depend on the method, which checks them itself
         if not isinstance(part, dict) or (last not in part and not free):
-            raise unknown_name("recipe key", key.strip(), _dotted(asdict(recipe)))
+            raise unknown_name("recipe key", key.strip(), dotted(asdict(recipe)))
         value, *more = yaml_documents(text, f"--set {assignment[:100]}") or [None]
         if more:
             raise UserError(f"--set {key} takes one value; given: {text!r}")
@@ -199,7 +199,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
 
 def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """What differs between two plain descriptions, as `key: ours, not theirs`; empty if nothing does."""
-    a, b = _dotted(ours), _dotted(theirs)
+    a, b = dotted(ours), dotted(theirs)
     keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
     return "; ".join(f"{key}: {a.get(key)!r}, not {b.get(key)!r}" for key in keys)
 
@@ -209,7 +209,7 @@ def distinctions(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
     Names, paths and certification aside; `rho` stands for DRT's two weights, `N` for the members.
     """
-    flat = [_dotted(content) for content in contents]
+    flat = [dotted(content) for content in contents]
     keys = [key for key in flat[0] if all(key in other for other in flat)]
     keys = [key for key in keys if any(other[key] != flat[0][key] for other in flat)]
     named: dict[str, list[str]] = {}
@@ -228,8 +228,9 @@ def _spoken(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else title(value)
 
 
-def _dotted(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def dotted(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values by their keys' whole names, such as schedule.lr."""
     flat: dict[str, Any] = {}
     for key, value in content.items():
-        flat |= _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat

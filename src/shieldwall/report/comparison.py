@@ -27,8 +27,7 @@ from shieldwall.results.rows import Row, inputs_key, rows_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDTH = 120
-"""The columns that `print` may fill; a wider table is not cut."""
+_WIDTH = 120  #: the columns that `print` may fill; a wider table is not cut
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,13 +35,10 @@ class Comparison:
     """Rows of certified accuracy by radius, ACR and abstentions; printed, they are a table."""
 
     rows: Sequence[Row]
-    radii: Sequence[float] | None = None
-    """Those of the table; by default round ones."""
-    intervals: bool = False
-    """Whether to show 95% confidence intervals."""
+    radii: Sequence[float] | None = None  #: those of the table; by default round ones
+    intervals: bool = False  #: whether to show 95% confidence intervals
 
-    is_paired: bool = False
-    """Whether the table of two rows ends with the paired test of them."""
+    is_paired: bool = False  #: whether the table of two rows ends with the paired test of them
 
     @cached_property
     def table(self) -> Table:
@@ -78,14 +74,13 @@ class Comparison:
     def save(self, path: str | Path) -> None:
         """Write the table (.tex, .md or .csv) or the plot (.png, .pdf or .svg), by the file's suffix."""
         path = Path(path)
-        if path.suffix.lower() == ".csv":
-            return write_output(path, self.to_csv().encode())
-        if path.suffix.lower() in formats.TABLE_SUFFIXES:
-            text = self.to_latex(path.stem) if path.suffix.lower() == ".tex" else self.to_markdown()
+        if (suffix := path.suffix.lower()) in formats.TABLE_SUFFIXES:
+            forms = {".csv": self.to_csv, ".md": self.to_markdown}
+            text = forms[suffix]() if suffix in forms else self.to_latex(path.stem)
             return write_output(path, text.encode())
         require("report", "a plot")
-        figure = accuracy_figure(self.rows, intervals=self.intervals)
         about = describe_figure(self.rows, intervals=self.intervals)
+        figure = accuracy_figure(self.rows, intervals=self.intervals)
         return write_output(path, figure_bytes(figure, path, about))
 
     def to_latex(self, label: str = "certified-accuracy") -> str:
@@ -111,12 +106,9 @@ class Comparison:
 
 @checked
 def compare(
-    certificates: Mapping[str, Certificates | Mapping[str, Certificates]],
-    labels: ArrayLike | None = None,
-    *,
-    radii: Sequence[float] | None = None,
-    intervals: bool = False,
-) -> Comparison:
+    certificates: Mapping[str, Certificates | Mapping[str, Certificates]], labels: ArrayLike | None = None,
+    *, radii: Sequence[float] | None = None, intervals: bool = False,
+) -> Comparison:  # fmt: skip
     """A table and a plot of certificates by name, or of the votes of `certify_members` and `read` by name.
 
     Args:
@@ -124,18 +116,17 @@ def compare(
         radii: of the table; by default round ones.
         intervals: show 95% confidence intervals, over inputs.
     """
-    records = []
     values = certificates.values() if isinstance(certificates, Mapping) else [certificates]
     for given in values:
         if not isinstance(given, (Certificates, Mapping)) or given is certificates:
             raise UserError(f"compare takes certificates by name, {{name: ...}}; given: {describe(given)}")
+    records = []
     for name, given in certificates.items():
         votes = {name: given} if isinstance(given, Certificates) else dict(given)
         if labels is not None:
-            votes = {vote: run.with_truth(labels) for vote, run in votes.items()}
-        for run in votes.values():
-            if run.truth is None:
-                raise UserError(f"the true classes of {name} are not known: give them, compare(..., labels)")
+            votes = {vote: table.with_truth(labels) for vote, table in votes.items()}
+        if any(table.truth is None for table in votes.values()):
+            raise UserError(f"the true classes of {name} are not known: give them, compare(..., labels)")
         records.append(RunRecord(name, Path(name), votes, is_run=not isinstance(given, Certificates)))
     rows = rows_of(records)
     same_inputs = len({inputs_key(row.certificates[0]) for row in rows}) == 1

@@ -16,22 +16,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from shieldwall.errors import UserError
-from shieldwall.report.tables import (
-    AT_LEAST,
-    PLUS_MINUS,
-    Column,
-    Table,
-    describe,
-    table_radii,
-)
+from shieldwall.report.tables import AT_LEAST, PLUS_MINUS, Column, Table, describe, table_radii
+from shieldwall.results import intervals
 from shieldwall.results.certificates import shared
-from shieldwall.results.intervals import (
-    abstentions,
-    accuracy,
-    accuracy_deviation,
-    accuracy_interval,
-    average_radius,
-)
 from shieldwall.results.rows import Row, sigmas_of
 
 COLUMNS = (
@@ -56,8 +43,7 @@ _SYMBOLS = {
 }  # fmt: skip
 _SYMBOL = re.compile(
     r"\b(alpha|sigma|n|L1|L2|L-infinity|(?<=Student's )t)\b(?: = ([\d.,]*\d)(?:e([-+]\d+))?)?"
-)
-"""A symbol's name, and its value where it follows."""
+)  #: a symbol's name, and its value where it follows
 
 
 def check_table_path(path: Path) -> None:
@@ -77,10 +63,7 @@ class PlainTable(rich_table.Table):
 
 
 class _WideTable(PlainTable):
-    """A table that wraps its first column to fit the terminal, but never cuts a number.
-
-    Where even that is too wide it overflows: rich by itself would drop the titles, then digits.
-    """
+    """It wraps its first column to fit the terminal, and overflows rather than drop digits as rich would."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         titles, *numbers = self.columns
@@ -91,27 +74,24 @@ class _WideTable(PlainTable):
 
 
 def to_terminal(table: Table) -> rich_table.Table:
-    """The table for a terminal; the best of each column is bold, an interval stands below its number.
-
-    To print one that may be wider than the terminal, give `crop=False` to rich's `print`.
-    """
+    """The table for a terminal, the best of a column bold; print one that may be wider with `crop=False`."""
     drawn = _WideTable(title=Text(table.title), caption=Text("\n".join(table.notes)))
     drawn.add_column(overflow="fold")
     between = "\n" if table.intervals else " "
-    for column in table.columns:
-        cells = [_terminal_cell(column, k, between) for k in range(len(column.cells))]
-        lines = (line for cell in cells for line in cell.plain.split("\n"))
-        width = max(len(text) for text in (*column.heading, *lines))
-        drawn.add_column(Text("\n".join(column.heading)), justify="right", no_wrap=True, width=width)
-    for k, title in enumerate(table.row_titles):
-        # A Text, for a title may hold what would be markup in a string.
-        drawn.add_row(Text(title), *(_terminal_cell(column, k, between) for column in table.columns))
+    columns = [_terminal_cells(column, between) for column in table.columns]
+    for column, cells in zip(table.columns, columns, strict=True):
+        lines = [*column.heading, *(line for cell in cells for line in cell.plain.split("\n"))]
+        heading, width = Text("\n".join(column.heading)), max(map(len, lines))
+        drawn.add_column(heading, justify="right", no_wrap=True, width=width)
+    for title, *cells in zip(table.row_titles, *columns, strict=True):
+        drawn.add_row(Text(title), *cells)  # a Text, for a title may hold what would be markup in a string
     return drawn
 
 
-def _terminal_cell(column: Column, k: int, between: str) -> Text:
-    number = Text(column.cells[k], style="bold" if column.best[k] else "")
-    return Text.assemble(number, between, column.margins[k]) if column.margins[k] else number
+def _terminal_cells(column: Column, between: str) -> list[Text]:
+    numbers = [Text(cell, "bold" * best) for cell, best in zip(column.cells, column.best, strict=True)]
+    pairs = zip(numbers, column.margins, strict=True)
+    return [Text.assemble(number, between, margin) if margin else number for number, margin in pairs]
 
 
 def to_markdown(table: Table) -> str:
@@ -142,7 +122,7 @@ def _headings(table: Table) -> list[str]:
 
 
 def _lines(
-    table: Table, escape: Callable[[str], str], best: str, *, margins: bool = True
+    table: Table, escape: Callable[[str], str], best: str, margins: bool = True
 ) -> Iterator[list[str]]:
     """The title and the cells of each row, with margins beside the numbers; `best` marks the best ones."""
     for k, title in enumerate(table.row_titles):
@@ -218,18 +198,14 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
 
     Runs that are averaged or shown as an envelope have no lines of their own, so that nothing counts twice
     when lines are grouped. `kind` is `log` for one certification log, `seeds` for the mean over runs that
-    differ only by seed, `envelope` for the best sigma at each radius. `sigmas` are all of the row's, `seeds`
-    the number of seeds at each sigma. `interval` names the kind of the 95% interval from `low` to `high`.
-    `acr` and `abstained` are of the whole row, the same in each of its lines. What is not known, or differs
-    between the logs of a row, is empty. There are two columns more where they say something: `inputs_wanted`
-    if a certification was interrupted, and `acr_kind`, `lower bound` for rows whose sampling stopped early.
+    differ only by seed, `envelope` for the best sigma at each radius. `acr` and `abstained` are of the whole
+    row, the same in each of its lines. What is not known, or differs between the logs of a row, is empty.
+    There are two columns more where they say something: `inputs_wanted` if a certification was interrupted,
+    and `acr_kind`, `lower bound` for rows whose sampling stopped early.
     """
     describe(rows)  # refuses rows that do not stand in one table
-    columns = list(COLUMNS)
-    if any(row.num_wanted > row.num_inputs for row in rows):
-        columns.append("inputs_wanted")
-    if any(row.stopped_early for row in rows):
-        columns.append("acr_kind")
+    columns = [*COLUMNS, *["inputs_wanted"] * any(row.num_wanted > row.num_inputs for row in rows)]
+    columns += ["acr_kind"] * any(row.stopped_early for row in rows)
     text = StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -239,14 +215,14 @@ def to_csv(rows: Sequence[Row], radii: Sequence[float] | None = None) -> str:
 
 
 def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
-    spread, acr = accuracy_deviation(row, radii), average_radius(row)
+    spread, acr = intervals.accuracy_deviation(row, radii), intervals.average_radius(row)
     interval = "clopper-pearson and student-t" if row.seeds > 1 else "clopper-pearson"
     of_row: dict[str, Any] = {
         "kind": "envelope" if row.is_envelope else "seeds" if row.seeds > 1 else "log",
         "run": row.run, "vote": row.vote, "sigmas": " ".join(map(repr, sigmas_of([row]))),
         "inputs": row.num_inputs, "inputs_wanted": row.num_wanted, "seeds": row.seeds,
         "interval": interval + (" all sigmas at once" if row.is_envelope else ""),
-        "abstained": abstentions(row), "acr_kind": "lower bound" if row.stopped_early else None,
+        "abstained": intervals.abstentions(row), "acr_kind": "lower bound" if row.stopped_early else None,
     }  # fmt: skip
     settings = ("sigma", "noise", "norm", "alpha", "precision")
     for column, name in [("n", "fixed_n"), ("bound", "bound_kind"), *zip(settings, settings, strict=True)]:
@@ -259,8 +235,8 @@ def _csv_lines(row: Row, radii: list[float]) -> list[dict[str, Any]]:
         # A spreadsheet takes what starts like this for a formula.
         if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@"):
             of_row[column] = f"'{cell}"
-    low, high = (ends.tolist() for ends in accuracy_interval(row, radii))
+    curves = (intervals.accuracy(row, radii), *intervals.accuracy_interval(row, radii))
     deviations = [None] * len(radii) if spread is None else spread.tolist()
-    values = zip(radii, accuracy(row, radii).tolist(), low, high, deviations, strict=True)
+    values = zip(radii, *(curve.tolist() for curve in curves), deviations, strict=True)
     names = ("radius", "certified_accuracy", "low", "high", "deviation")
     return [of_row | dict(zip(names, of_radius, strict=True)) for of_radius in values]

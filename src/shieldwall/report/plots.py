@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _STRONG, _THIN = 2.1, 0.9
-_ROAD = {"linewidth": 3.6, "alpha": 0.5}
-"""A solid line below dashes of its colour."""
+_ROAD = {"linewidth": 3.6, "alpha": 0.5}  #: a solid line below dashes of its colour
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-_MAX_STEPS = 1000
-"""More steps of a band cannot be seen, and make the file large."""
+_MAX_STEPS = 1000  #: more steps of a band cannot be seen, and make the file large
 
 # Without these each file would hold the date and the version that drew it, and never be the same twice.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -34,8 +32,6 @@ _METADATA: dict[str, dict[str, Any]] = {
     ".pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
     ".svg": {"Date": None, "Creator": None},
 }
-_DESCRIPTION = {".png": "Description", ".pdf": "Subject", ".svg": "Description"}
-"""The field of each kind of file that says what the figure shows."""
 
 
 def check_figure_path(path: Path) -> None:
@@ -45,15 +41,13 @@ def check_figure_path(path: Path) -> None:
 
 
 def figure_bytes(figure: "Figure", path: Path, about: str | None = None) -> bytes:
-    """The figure as a file's content by the path's suffix: the same bytes each time.
-
-    `about` says in the file's metadata how it was made.
-    """
+    """The figure as a file, by the path's suffix: the same bytes each time; `about` is for its metadata."""
     from matplotlib import rc_context
 
     check_figure_path(path)
     suffix = path.suffix.lower()
-    content, metadata = BytesIO(), {**_METADATA[suffix], _DESCRIPTION[suffix]: about}
+    content, field = BytesIO(), "Subject" if suffix == ".pdf" else "Description"
+    metadata = {**_METADATA[suffix], field: about}
     # Text stays text, which can be searched and edited, in TrueType (publishers refuse the default, Type 3).
     # Without a fixed salt the names inside an SVG file would be random.
     with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "shieldwall"}):
@@ -84,12 +78,9 @@ def plain_axes(axes: "Axes") -> "Axes":
 
 
 def accuracy_figure(
-    rows: Sequence[Row],
-    radii: Sequence[float] | None = None,
-    *,
-    intervals: bool = False,
+    rows: Sequence[Row], radii: Sequence[float] | None = None, *, intervals: bool = False,
     axes: "Axes | None" = None,
-) -> "Figure":
+) -> "Figure":  # fmt: skip
     """The exact step curve of each row: A(r) against r, in a figure of its own or in `axes`.
 
     `radii`, where given, are the ticks of the radius axis. The band is the standard deviation over seeds to
@@ -118,19 +109,17 @@ def accuracy_figure(
         right, best = max(right, float(r[-1])), max(best, float(values[0]))
         attack = row.record.attacks.get(row.vote)
         if attack is not None and len(row.logs) == 1 and norm == "L2":  # robust accuracy lies between the two
-            inputs = "" if len(attack.truth) == row.num_inputs else f", {len(attack.truth)} inputs"
+            inputs = f", {len(attack.truth)} inputs" * (len(attack.truth) != row.num_inputs)
             labels.append(f"{label} under attack{inputs}")
             look = {"color": style["color"], "linestyle": ":", "marker": "v", "label": labels[-1]}
             axes.plot(attack.lengths, attack.accuracy, **look)
             right, best = max(right, attack.lengths[-1]), max(best, attack.accuracy[0])
-
     if radii is not None and len(radii):
         axes.set_xticks(sorted(radii))
         right = max(right, *radii)
     right = 1.03 * right or 1.0
     top = min(1.02, math.ceil(10 * best + 0.5) / 10) if best else 1.0
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=f"radius ({norm})", ylabel="certified accuracy")
-
     # What all curves have in common, and what the bands are.
     combined = shared(row.combines for row in rows) or ""
     common = f"{rows[0].run}{f' ({combined})' * bool(combined)}" if one_run else combined
@@ -139,7 +128,7 @@ def accuracy_figure(
     place = _legend_place(rows, texts, right, top) if len(labels) == len(rows) else _BESIDE
     small: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
     axes.legend(title="\n".join(heading), alignment="left", frameon=False, **small, **place)
-    if "bbox_to_anchor" in place and len(figure.axes) == 1:
+    if place is _BESIDE and len(figure.axes) == 1:
         figure.set_size_inches(7.1 + 0.08 * max(map(len, texts)), max(4.0, 0.4 + 0.19 * len(texts)))
     return figure
 
@@ -152,22 +141,19 @@ def styles(rows: Sequence[Row]) -> list[dict[str, Any]]:
     if both have one colour, the solid line is broad and pale. After the last colour the dashes change.
     """
     runs = list(dict.fromkeys(row.run for row in rows))
-    rounds = math.ceil(len(runs) / len(COLOURS))
     lines: dict[Row, dict[str, Any]] = {}
     for place, row in enumerate(sorted(rows, key=lambda row: row.is_member)):
         of_run = [other for other in rows if (other.run, other.is_member) == (row.run, row.is_member)]
         colour, dashes = place, place // len(COLOURS) if row.is_member else place
         if len(runs) > 1:
             colour = runs.index(row.run)
-            dashes = colour // len(COLOURS) + of_run.index(row) * rounds
+            dashes = colour // len(COLOURS) + of_run.index(row) * math.ceil(len(runs) / len(COLOURS))
         width = _THIN if row.is_member else _STRONG
+        # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
         lines[row] = {
-            "color": COLOURS[colour % len(COLOURS)],
-            "linestyle": _DASHES[dashes % len(_DASHES)],
-            "linewidth": width,
-            # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
-            "zorder": 2 + width,
-        }
+            "color": COLOURS[colour % len(COLOURS)], "linestyle": _DASHES[dashes % len(_DASHES)],
+            "linewidth": width, "zorder": 2 + width,
+        }  # fmt: skip
         if len(runs) > 1 and not row.is_member and len(of_run) > 1 and row is of_run[0]:
             lines[row] |= _ROAD
     return [lines[row] for row in rows]
@@ -181,11 +167,9 @@ def _with_band(rows: Sequence[Row], intervals: bool) -> list[Row]:
 
 
 def _about_bands(rows: Sequence[Row], banded: Sequence[Row], intervals: bool) -> str:
-    if not banded:
-        return ""
     what = "95% intervals" if intervals else f"{PLUS_MINUS} standard deviation over seeds"
     of_some = any(row.is_member for row in rows) and not any(row.is_member for row in banded)
-    return f"bands: {what}{', not of members' if of_some else ''}"
+    return f"bands: {what}{', not of members' * of_some}" if banded else ""
 
 
 def band(row: Row, radii: Floats, *, intervals: bool) -> tuple[Floats, Floats]:
@@ -204,8 +188,7 @@ def _legend_place(rows: Sequence[Row], texts: Sequence[str], right: float, top: 
     below y at x, and none enters the lower left box [0, x] x [0, y] if each is above y at x.
     """
     # The share of the axes that the text covers, as measured on figures of this size.
-    width = 0.13 + 0.0145 * max(len(text) for text in texts)
-    height = 0.04 + 0.052 * len(texts)
+    width, height = 0.13 + 0.0145 * max(map(len, texts)), 0.04 + 0.052 * len(texts)
     if width < 1 and height < 1:
         if all(accuracy(row, [right * (1 - width)]) < top * (1 - height) for row in rows):
             return {"loc": "upper right"}

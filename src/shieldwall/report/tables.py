@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 
 from shieldwall.errors import UserError
+from shieldwall.results import intervals as numbers
 from shieldwall.results.certificates import Certificates, shared, usual_bound
-from shieldwall.results.intervals import (
-    abstentions,
-    accuracy,
-    accuracy_deviation,
-    accuracy_interval,
-    average_radius,
-)
 from shieldwall.results.metrics import by_class, carried, default_radii, largest_radius, probabilities
 from shieldwall.results.record import Log
 from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sigmas_of, titles
@@ -28,8 +22,7 @@ STOPPED_EARLY = (
     f"sampling stopped early: an ACR with {AT_LEAST} is a lower bound; "
     "radii may be smaller than with all n samples"
 )
-Spec = Callable[[str], tuple[Any, Sequence[str]]]
-"""The shape and the names of classes of the data set of this name."""
+Spec = Callable[[str], tuple[Any, Sequence[str]]]  #: shape and names of classes of a data set, by its name
 _LEVELS = (0.5, 0.9, 0.99, 0.999)
 _MOST_CLASSES = 10
 _NUM_DIGITS, _MAX_DECIMALS = 3, 9
@@ -43,10 +36,8 @@ class Column:
     heading: tuple[str, str]
     cells: list[str]
     best: list[bool]
-    margins: list[str]
-    """What follows the number in each cell: its deviation over seeds, its interval, or nothing."""
-    is_ranked: bool = False
-    """Whether its cells can be compared, so that there is a best."""
+    margins: list[str]  #: what follows each number: its deviation over seeds, its interval, or nothing
+    is_ranked: bool = False  #: whether its cells can be compared, so that there is a best
 
 
 @dataclass(frozen=True)
@@ -58,8 +49,7 @@ class Table:
     runs: list[str]
     columns: list[Column]
     notes: list[str]
-    intervals: bool
-    """Whether margins are intervals."""
+    intervals: bool  #: whether margins are intervals
 
 
 def accuracy_table(
@@ -70,13 +60,14 @@ def accuracy_table(
     `intervals` adds to each number the interval at 95%, instead of the deviation over seeds. A column that
     would be empty is left out. Nothing is marked as best where the rows cannot be compared.
     """
-    title = describe(rows)
-    radii = table_radii(rows, radii)
+    title, radii = describe(rows), table_radii(rows, radii)
+    row_titles = titles(rows)
+    for k, row in enumerate(rows):
+        if row.record.varied and not row.is_envelope:  # what has columns of its own is left out
+            row_titles[k] = row_titles[k].replace(row.run, row.record.base, 1)
     columns = _varied(rows) + _columns(rows, radii, intervals)
-    row_titles = [_without_place(row, of_row) for row, of_row in zip(rows, titles(rows), strict=True)]
-    runs = [row.run for row in rows]
     remarks = notes(rows, intervals=intervals) + _about_classes(rows, radii)
-    return Table(title, row_titles, runs, columns, remarks, intervals)
+    return Table(title, row_titles, [row.run for row in rows], columns, remarks, intervals)
 
 
 def _varied(rows: Sequence[Row]) -> list[Column]:
@@ -86,12 +77,6 @@ def _varied(rows: Sequence[Row]) -> list[Column]:
     if all(row.seeds > 1 for row in rows):
         keys.pop("seed", None)
     return [_plain(("", key), [of_run.get(key, "") for of_run in varied]) for key in keys]
-
-
-def _without_place(row: Row, title: str) -> str:
-    """The title without what has columns of its own."""
-    is_in_columns = row.record.varied and not row.is_envelope
-    return title.replace(row.run, row.record.base, 1) if is_in_columns else title
 
 
 def describe(rows: Sequence[Row]) -> str:
@@ -107,51 +92,46 @@ def table_radii(rows: Sequence[Row], radii: Sequence[float] | None = None) -> li
 
 def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[Column]:
     compare = not incomparable_settings(rows)
-    accuracies = np.array([accuracy(row, radii) for row in rows])
+    accuracies = np.array([numbers.accuracy(row, radii) for row in rows])
     margins = [_margins_by_radius(row, radii, intervals) for row in rows]
     columns = []
     for k, r in enumerate(radii):
-        cells = [_share(row, r, share) for row, share in zip(rows, accuracies[:, k], strict=True)]
+        shares = zip(rows, accuracies[:, k], strict=True)
+        cells = [NONE if is_out_of_reach(row, r) else _percent(share) for row, share in shares]
         of_radius = ["" if cell == NONE else margin[k] for cell, margin in zip(cells, margins, strict=True)]
         columns.append(_ranked(("" if r else "clean", _radius(r)), cells, of_radius, compare))
-    shares = [abstentions(row) for row in rows]
+    abstained = [numbers.abstentions(row) for row in rows]
+    inputs = [(row.num_inputs, row.num_wanted) for row in rows]
     columns += [
         _average_radii(rows, intervals, compare),
-        _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in shares]),
-        _plain(("", "inputs"), [_inputs(row) for row in rows]),
+        _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in abstained]),
+        _plain(("", "inputs"), [f"{m}" if m == wanted else f"{m} of {wanted}" for m, wanted in inputs]),
     ]
     return [column for column in columns if any(column.cells)]
 
 
 def _margins_by_radius(row: Row, radii: list[float], intervals: bool) -> list[str]:
     if intervals:
-        low, high = accuracy_interval(row, radii)
-        return [_between(_percent(a), _percent(b)) for a, b in zip(low, high, strict=True)]
-    spread = accuracy_deviation(row, radii)
+        ends = zip(*numbers.accuracy_interval(row, radii), strict=True)
+        return [f"[{_percent(low)}, {_percent(high)}]" for low, high in ends]
+    spread = numbers.accuracy_deviation(row, radii)
     return [""] * len(radii) if spread is None else [f"{PLUS_MINUS} {_percent(share)}" for share in spread]
 
 
 def _average_radii(rows: Sequence[Row], intervals: bool, compare: bool) -> Column:
     """Three decimals, or as many as three digits of the largest take. Lower bounds are marked, not ranked."""
-    averages = [average_radius(row) for row in rows]
+    averages = [numbers.average_radius(row) for row in rows]
     largest = max((average.value for average in averages if average is not None), default=0.0)
     decimals = max(_NUM_DIGITS, _decimals(largest))
-    cells, margins = [], []
-    for row, average in zip(rows, averages, strict=True):
-        mark = f"{AT_LEAST} " if row.stopped_early else ""
-        cells.append("" if average is None else f"{mark}{average.value:.{decimals}f}")
-        margin = ""
+    cells, margins = [""] * len(rows), [""] * len(rows)
+    for k, (row, average) in enumerate(zip(rows, averages, strict=True)):
+        if average is not None:
+            cells[k] = f"{f'{AT_LEAST} ' * row.stopped_early}{average.value:.{decimals}f}"
         if average is not None and intervals and math.isfinite(average.interval[1]):
-            margin = _between(*(f"{end:.{decimals}f}" for end in average.interval))
+            margins[k] = "[{:.{d}f}, {:.{d}f}]".format(*average.interval, d=decimals)
         elif average is not None and not intervals and average.deviation is not None:
-            margin = f"{PLUS_MINUS} {average.deviation:.{decimals}f}"
-        margins.append(margin)
+            margins[k] = f"{PLUS_MINUS} {average.deviation:.{decimals}f}"
     return _ranked(("", "ACR"), cells, margins, compare and not any(row.stopped_early for row in rows))
-
-
-def _inputs(row: Row) -> str:
-    done, wanted = row.num_inputs, row.num_wanted
-    return str(done) if done == wanted else f"{done} of {wanted}"
 
 
 def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
@@ -163,14 +143,6 @@ def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], comp
     shown = set(cells) - {""}
     top = max(shown - {NONE}, key=float, default="") if compare and len(shown) > 1 else None
     return Column(heading, cells, [cell == top for cell in cells], margins, compare)
-
-
-def _between(low: str, high: str) -> str:
-    return f"[{low}, {high}]"
-
-
-def _share(row: Row, radius: float, share: float) -> str:
-    return NONE if is_out_of_reach(row, radius) else _percent(share)
 
 
 def is_out_of_reach(row: Row, radius: float) -> bool:
@@ -197,28 +169,28 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
     """What all rows share, what a margin means, and a warning where the rows cannot be compared."""
     logs = [log for row in rows for log in row.logs]
     facts = (shared(fact) for fact in zip(*(_facts(log.certificates) for log in logs), strict=True))
-    lines = [", ".join(fact for fact in facts if fact)]
+    lines = [", ".join(filter(None, facts))]
     if differing := incomparable_settings(rows):
         named = " and ".join(filter(None, [", ".join(differing[:-1]), differing[-1]]))
         lines.append(f"warning: the rows differ in {named} and cannot be compared")
     partial = [log for log in logs if log.num_wanted > len(log.certificates)]
     parts = (f"{len(log.certificates):,} of {log.num_wanted:,} inputs of {log.run}" for log in partial)
-    if partial:
-        lines.append(f"interrupted certification: {', '.join(dict.fromkeys(parts))}")
-    if any(row.stopped_early for row in rows):
-        lines.append(STOPPED_EARLY)
+    lines += [f"interrupted certification: {', '.join(dict.fromkeys(parts))}"] * bool(partial)
+    lines += [STOPPED_EARLY] * any(row.stopped_early for row in rows)
     lines.append(_about_envelopes([row for row in rows if row.is_envelope]))
     averaged = [row for row in rows if row.seeds > 1]
     if intervals:
         lines.append(_about_intervals(rows, averaged))
     elif averaged:
-        lines.append(f"mean {PLUS_MINUS} standard deviation over {_seeds(averaged)}")
+        lines.append(
+            f"mean {PLUS_MINUS} standard deviation over {_span([row.seeds for row in averaged])} seeds"
+        )
     return [line for line in lines if line]
 
 
 def _about_classes(rows: Sequence[Row], radii: Sequence[float]) -> list[str]:
-    found = [(log, carried(log.certificates, radii)) for row in rows for log in row.logs]
-    parts = [f"{log.title} at {c[0]:g}: {c[2]} of {c[3]} of class {c[1]}" for log, c in found if c]
+    by_title = {log.title: carried(log.certificates, radii) for row in rows for log in row.logs}
+    parts = [f"{title} at {c[0]:g}: {c[2]} of {c[3]} of class {c[1]}" for title, c in by_title.items() if c]
     return [f"warning: most inputs certified are of one class ({'; '.join(parts)})"] if parts else []
 
 
@@ -226,18 +198,16 @@ def _about_envelopes(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     sigmas, over = sigmas_of(rows), rows[0].over
-    same = all(sigmas_of([row]) == sigmas for row in rows)
-    which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}" if same else "the sigmas that were run"
-    which = which if over == "sigma" else "the runs that differ in that"
-    numbers = sorted({len(row.by_sigma) for row in rows})
-    models = f"{numbers[0]}{f' to {numbers[-1]}' * (len(numbers) > 1)} models"
-    if held := {len(row.held_out[0][0].certificates) for row in rows if row.held_out}:
-        chosen = f"chosen on {', '.join(map(str, sorted(held)))} held-out inputs"
-        return f"best {over}: at each radius the best of {models}, {chosen}; no single model attains it"
-    return (
-        f"best {over}: at each radius the best of {models}, {which}; warning: chosen on the inputs shown, so "
-        "the numbers are too high for new inputs, and no single model attains them"
-    )
+    which = f"sigma {', '.join(f'{sigma:g}' for sigma in sigmas)}"
+    if over != "sigma":
+        which = "the runs that differ in that"
+    elif any(sigmas_of([row]) != sigmas for row in rows):
+        which = "the sigmas that were run"
+    best = f"best {over}: at each radius the best of {_span([len(row.by_sigma) for row in rows])} models"
+    if held := sorted({len(row.held_out[0][0].certificates) for row in rows if row.held_out}):
+        return f"{best}, chosen on {', '.join(map(str, held))} held-out inputs; no single model attains it"
+    warning = "the numbers are too high for new inputs, and no single model attains them"
+    return f"{best}, {which}; warning: chosen on the inputs shown, so {warning}"
 
 
 def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
@@ -245,30 +215,29 @@ def _about_intervals(rows: Sequence[Row], averaged: Sequence[Row]) -> str:
     over = "over inputs (accuracy: Clopper-Pearson, ACR: Student's t)"
     if averaged:
         where = "" if len(averaged) == len(rows) else ", where averaged,"
-        over += f" and{where} over {_seeds(averaged)} (Student's t; the squares of both widths add up)"
+        seeds = _span([row.seeds for row in averaged])
+        over += f" and{where} over {seeds} seeds (Student's t; the squares of both widths add up)"
     overs = {row.over for row in rows if row.is_envelope and not row.held_out}
     at_once = f", for all {'sigmas' if overs == {'sigma'} else 'runs'} at once (Bonferroni)" if overs else ""
     return f"in brackets: the 95% interval {over}{at_once}"
 
 
-def _seeds(rows: Sequence[Row]) -> str:
-    fewest, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
-    return f"{fewest} seeds" if fewest == most else f"{fewest} to {most} seeds"
+def _span(counts: Sequence[int]) -> str:
+    """5, or 3 to 5."""
+    return " to ".join(map(str, sorted({min(counts), max(counts)})))
 
 
 def _facts(run: Certificates) -> tuple[str, ...]:
     """What certificates were made with, in words; empty where they do not say, or where it is the usual."""
     n = f"n up to {run.max_n:,}" if run.max_n is not None else f"n = {run.fixed_n:,}" if run.fixed_n else ""
-    all_bounded = run.is_bounded.all()
-    mean_n = run.mean_n if run.max_n is not None or run.fixed_n is None or not all_bounded else None
-    kind = (run.noise or "gaussian").partition("(")[0]
+    is_all, varies = run.is_bounded.all(), run.max_n is not None or run.fixed_n is None
+    kind, bound = (run.noise or "gaussian").partition("(")[0], usual_bound(run.bound_kind)
     noise = f"noise {run.noise}" if run.sigma is None else f"{_NOISE.get(kind, kind)} noise"
-    bound = usual_bound(run.bound_kind)
     return (
         f"{len(run):,} inputs",
         n,
-        "" if mean_n is None else f"{mean_n:,.0f} samples on average",
-        "" if all_bounded else "wrong classes not bounded",
+        f"{run.mean_n:,.0f} samples on average" if run.mean_n is not None and (varies or not is_all) else "",
+        "" if is_all else "wrong classes not bounded",
         "" if run.alpha is None else f"alpha = {run.alpha:g}",
         "" if run.sigma is None else f"sigma = {run.sigma:g}",
         "" if kind == "gaussian" else noise,
@@ -280,10 +249,11 @@ def _facts(run: Certificates) -> tuple[str, ...]:
 def hidden_tables(rows: Sequence[Row], radii: Sequence[float] | None, spec: Spec | None) -> list[Table]:
     """One of all votes' p_A, and one of the classes for each ensemble, or else for each member."""
     logs = [log for row in rows for log in row.logs]
-    known = [(log, p) for log in logs if (p := probabilities(log.certificates)) is not None]
-    shares = [_shares(f">= {level:g}", [100 * (p >= level).mean() for _, p in known]) for level in _LEVELS]
+    known = {log.title: p for log in logs if (p := probabilities(log.certificates)) is not None}
+    above = {level: [100 * (p >= level).mean() for p in known.values()] for level in _LEVELS}
+    shares = [_shares(f">= {level:g}", values) for level, values in above.items()]
     note = "p_A: how often the true class won under noise; above 0.5 the smoothed classifier is right"
-    of_all = _hidden("inputs by p_A, in %", [log.title for log, _ in known], shares, note)
+    of_all = _hidden("inputs by p_A, in %", list(known), shares, note)
     shown = [log for log in logs if not log.is_member] or logs
     return [of_all] * bool(known) + [_of_classes(log, table_radii(rows, radii), spec) for log in shown]
 

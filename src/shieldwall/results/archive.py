@@ -1,7 +1,6 @@
 """A packed run: what a run folder says, without its weights, in one small file NAME.tar.xz.
 
-recipe.yaml, start.yaml, environment.json, training.jsonl, weights.yaml, SHA256SUMS and every folder of
-certificates, names sorted, times zero: the same run gives the same bytes. `report` reads it like the folder.
+Names are sorted and times zero: the same run gives the same bytes. `report` reads it like the folder.
 """
 
 import io
@@ -14,8 +13,7 @@ from shieldwall.files import write_atomic
 from shieldwall.results.checks import SUMS, Sums
 
 SUFFIX = ".tar.xz"
-MAX_BYTES = 256 * 2**20
-"""Of an unpacked run: 1,000 inputs with 8 votes take 2 MB, 50,000 take 100 MB."""
+MAX_BYTES = 256 * 2**20  #: of an unpacked run: 1,000 inputs with 8 votes take 2 MB, 50,000 take 100 MB
 MAX_FILES = 10_000
 RUN_FILES = ("recipe.yaml", "start.yaml", "environment.json", "training.jsonl", "weights.yaml")
 """What a run folder says beside its certificates and its digests."""
@@ -33,9 +31,8 @@ def pack(run: Path, file: Path) -> None:
     content = {path.relative_to(run).as_posix(): path.read_bytes() for path in paths}
     Sums.read(run).check_packed(content)
     if sum(map(len, content.values())) > MAX_BYTES // 2:
-        raise UserError(
-            f"{run} holds more than {MAX_BYTES // 2**21} MB of certificates: too much for one file"
-        )
+        most = f"{MAX_BYTES // 2**21} MB"
+        raise UserError(f"{run} holds more than {most} of certificates: too much for one file")
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(content):
@@ -51,20 +48,17 @@ def is_archive(path: Path) -> bool:
 
 
 def read_archive(file: Path) -> dict[str, bytes]:
-    """The files of a packed run by their names in it, in memory.
-
-    An archive with links, with names that lead outside or with more than MAX_BYTES is refused.
-    """
+    """The files of a packed run by their names; links, names that lead outside and too much are refused."""
     if not file.is_file():
         raise UserError(f"{file}: there is no such file")
     content: dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(_decompress(file)), mode="r:") as archive:
             for member in archive:
-                if not member.isreg() or not _is_inside(member.name) or member.name in content:
-                    raise UserError(
-                        f"{file} is not a packed run: it holds {member.name!r}, which is no plain file in it"
-                    )
+                inside = "\0" not in member.name and not {"", ".", ".."} & set(member.name.split("/"))
+                if not member.isreg() or not inside or member.name in content:
+                    what = f"{member.name!r}, which is no plain file in it"
+                    raise UserError(f"{file} is not a packed run: it holds {what}")
                 if len(content) == MAX_FILES:
                     raise UserError(f"{file} is not a packed run: it holds more than {MAX_FILES:,} files")
                 data = archive.extractfile(member)
@@ -75,10 +69,6 @@ def read_archive(file: Path) -> dict[str, bytes]:
     if "recipe.yaml" not in content:
         raise UserError(f"{file} is not a packed run: there is no recipe.yaml in it")
     return content
-
-
-def _is_inside(name: str) -> bool:
-    return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
 def _decompress(file: Path) -> bytes:

@@ -9,14 +9,15 @@
     noise                                               gaussian(0.25), laplace(0.177), ...
     value_range                                         -1,1 for pixels in [-1, 1]; without it, [0, 1]
 
-Those of a run have all of these columns but the last, radii and bounds at full precision. What the
-certificates were made with is read where there are columns for it. The label is -1 where it is not known, for
-all inputs of a file. The JSON form is in docs/run-folder.md.
+Those of a run have all of these columns but the last, radii and bounds at full precision; of other tools'
+files what is there is read. The label is -1 where it is not known, for all inputs of a file. The JSON form is
+in docs/run-folder.md.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -28,35 +29,28 @@ from shieldwall.vocabulary import ABSTAIN, NOISES, NORMS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-DEVIATIONS = NOISES | {"exact-gaussian": 1.0}
-"""The standard deviation of each kind of noise whose parameter is 1."""
-NOT_BOUNDED = "not bounded"
-"""The bound of an input whose samples chose a wrong class for every vote, in a file of correct ones only."""
-ARRAYS = (
-    "labels", "radii", "p_lower", "p_upper", "counts", "selection_counts", "n", "indices", "truth", "seconds",
-)  # fmt: skip
+DEVIATIONS = NOISES | {"exact-gaussian": 1.0}  #: standard deviations, where the noise's parameter is 1
+NOT_BOUNDED = (
+    "not bounded"  #: the bound where the samples chose a wrong class, in a file of correct ones only
+)
+JSON_NAMES = {
+    "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
+    "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
+}  # fmt: skip
+"""The arrays of certificates, with their names in a JSON file."""
 SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed", "value_range")
-UNIT = (0.0, 1.0)
-"""The range of pixels where nothing else is said."""
+UNIT = (0.0, 1.0)  #: the range of pixels where nothing else is said
 REQUIRED = ("idx", "label", "predict", "radius", "correct")
 COLUMNS = (
     *REQUIRED, "time", "p_lower", "p_upper", "bound", "n", "alpha", "counts", "n0", "counts0",
     "noise", "norm", "precision", "seed", "vote",
 )  # fmt: skip
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
-USUAL_NORM = "l2"
-"""The norm of a file that does not say: what other tools certify."""
-
 FORMAT, VERSION = "shieldwall certificates", 1
-_JSON_NAMES = {
-    "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
-    "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
-}  # fmt: skip
 _REALS = {"radii", "p_lower", "p_upper", "seconds"}
 _CALL = re.compile(r"([^()]+)\((.+)\)")
 _HARMED_BY_A_CUT = {*REQUIRED, "noise", "bound", "n", "alpha", "norm", "precision"} - {"correct"}
-_LARGEST = 1e100
-"""Of the real numbers, so that their sums are finite."""
+_LARGEST = 1e100  #: of the real numbers, so that their sums are finite
 _T = TypeVar("_T")
 
 
@@ -85,28 +79,25 @@ def num_samples(counts: Ints) -> Ints:
 
 def to_tsv(fields: Mapping[str, Any], vote: str | None) -> list[str]:
     """The lines of a table, the first its header, with the columns that are known."""
-    labels, truth = fields["labels"], fields["truth"]
-    indices = np.arange(len(labels)) if fields["indices"] is None else fields["indices"]
-    value_range = fields["value_range"]
-    bound, n = fields["bound"], fields["n"]
+    labels, bound, n, value_range = (fields[name] for name in ("labels", "bound", "n", "value_range"))
+    truth = np.full_like(labels, -1) if fields["truth"] is None else fields["truth"]
     if bound is not None and n is not None and not n.all():
         bound = [bound if samples else NOT_BOUNDED for samples in n.tolist()]
-    truth = np.full_like(labels, -1) if truth is None else truth
+    seconds = fields["seconds"]
     cells = {
         **{name: fields[name] for name in ("p_lower", "p_upper", "n", "counts", *SETTINGS[:-1])},
-        "idx": indices, "label": truth, "predict": labels, "bound": bound,
+        "idx": np.arange(len(labels)) if fields["indices"] is None else fields["indices"],
+        "label": truth, "predict": labels, "bound": bound, "vote": vote,
         "radius": fields["radii"], "correct": ((labels == truth) & (truth >= 0)) * 1,
-        "counts0": fields["selection_counts"], "vote": vote,
-        "time": fields["seconds"] if fields["seconds"] is None else
-                [timedelta(seconds=float(s)) for s in fields["seconds"]],
+        "counts0": fields["selection_counts"],
+        "time": None if seconds is None else [timedelta(seconds=float(time)) for time in seconds],
         "value_range": None if value_range == UNIT else ",".join(map(repr, value_range or ("any",))),
     }  # fmt: skip
     columns = [name for name in (*COLUMNS, "value_range") if cells[name] is not None]
-    texts = [
-        [_cell(value) for value in column] if isinstance(column, (np.ndarray, list)) else
-        [_cell(column)] * len(labels)
-        for column in (cells[name] for name in columns)
-    ]  # fmt: skip
+    texts = []
+    for values in (cells[name] for name in columns):
+        by_input = isinstance(values, (np.ndarray, list))
+        texts.append([*map(_cell, values)] if by_input else [_cell(values)] * len(labels))
     return ["\t".join(columns), *map("\t".join, zip(*texts, strict=True))]
 
 
@@ -120,7 +111,7 @@ def _cell(value: Any) -> str:
 def to_json(fields: Mapping[str, Any]) -> str:
     """One object for all certificates; what is not known is left out."""
     settings = {name: fields[name] for name in SETTINGS if fields[name] is not None}
-    known = {name: fields[field].tolist() for field, name in _JSON_NAMES.items() if fields[field] is not None}
+    known = {name: fields[field].tolist() for field, name in JSON_NAMES.items() if fields[field] is not None}
     rows = [dict(zip(known, values, strict=True)) for values in zip(*known.values(), strict=True)]
     head = json.dumps({"format": FORMAT, "version": VERSION, "settings": settings}, allow_nan=False)
     lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
@@ -130,15 +121,15 @@ def to_json(fields: Mapping[str, Any]) -> str:
 def from_json(content: bytes, source: str) -> dict[str, Any]:
     """The fields of certificates in a JSON file."""
     try:
-        said = json.loads(content)
-        if (said["format"], said["version"]) != (FORMAT, VERSION):
-            raise ValueError(f"format {said['format']!r} and version {said['version']}, not {VERSION}")
-        rows, settings = said["certificates"], dict(said["settings"])
+        whole = json.loads(content)
+        if (whole["format"], whole["version"]) != (FORMAT, VERSION):
+            raise ValueError(f"format {whole['format']!r} and version {whole['version']}, not {VERSION}")
+        rows, settings = whole["certificates"], dict(whole["settings"])
         if unknown := set(settings) - set(SETTINGS):
             raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
         fields: dict[str, Any] = {
             field: np.array([row[name] for row in rows], np.float64 if field in _REALS else np.int64)
-            for field, name in _JSON_NAMES.items()
+            for field, name in JSON_NAMES.items()
             if rows and name in rows[0]
         }
         if "labels" not in fields or "radii" not in fields:
@@ -151,44 +142,31 @@ def from_json(content: bytes, source: str) -> dict[str, Any]:
 
 
 def parse_tsv(content: bytes, source: str) -> tuple[dict[str, Any], str | None]:
-    """The fields of the certificates in a file, at least one, and the vote that it names.
-
-    A last line that was cut off is ignored.
-    """
+    """The fields of a file's certificates, and the vote that it names; a last line cut off is ignored."""
     table = _Table(content, source)
-    indices, truth, labels = (table.whole(column) for column in ("idx", "label", "predict"))
-    radii, correct = table.real("radius"), table.whole("correct")
-    n = table.whole("n") if "n" in table.columns else None
-    is_unknown = bool((truth == -1).all())
-    table.refuse(
-        ((truth < 0) & (not is_unknown)) | (labels < ABSTAIN),
-        lambda k: f"label {truth[k]}, predict {labels[k]}; classes count from 0, {ABSTAIN} abstains",
-    )
-    table.refuse(
-        correct != ((labels == truth) & (not is_unknown)),
-        lambda k: f"correct is {correct[k]}, but predict is {labels[k]} and label is {truth[k]}",
-    )
-    table.refuse(
-        (labels == ABSTAIN) & (radii > 0),
-        lambda k: f"radius is {radii[k]:g}, but an abstention certifies nothing",
-    )
+    indices, truth, labels, correct = (table.whole(name) for name in ("idx", "label", "predict", "correct"))
+    radii, n = table.real("radius"), table.whole("n") if "n" in table.columns else None
+    is_known = not (truth == -1).all()
+    wrong = ((truth < 0) & is_known) | (labels < ABSTAIN)
+    table.refuse(wrong, f"label {{label}}, predict {{predict}}; classes count from 0, {ABSTAIN} abstains")
+    wrong = correct != ((labels == truth) & is_known)
+    table.refuse(wrong, "correct is {correct}, but predict is {predict} and label is {label}")
+    is_abstention = labels == ABSTAIN
+    table.refuse(is_abstention & (radii > 0), "radius is {radius}, but an abstention certifies nothing")
     if "bound" in table.columns and n is not None:
         not_bounded = np.array([cell == NOT_BOUNDED for cell in table.columns["bound"]])
-        table.refuse(
-            not_bounded & ((labels != ABSTAIN) | (n != 0)),
-            lambda k: f"bound is {NOT_BOUNDED!r}, but there is a certificate, or n is not 0",
-        )
+        wrong = not_bounded & (~is_abstention | (n != 0))
+        table.refuse(wrong, "bound is {bound!r}, but there is a certificate, or n is not 0")
     first = _first_rows(indices.tolist())
-    table.refuse(
-        np.array([first[index] != row for row, index in enumerate(indices.tolist())]),
-        lambda k: f"idx {indices[k]} is already on line {first[int(indices[k])] + 2}",
-    )
+    for row, index in enumerate(indices.tolist()):
+        if first[index] != row:
+            raise table.error(row, f"idx {index} is already on line {first[index] + 2}")
     counts, counts0 = table.counts("counts"), table.counts("counts0")
     if table.columns.keys() >= set(COLUMNS):
         table.check_sums("n", counts)
         table.check_sums("n0", counts0)
     fields = {
-        "labels": labels, "radii": radii, "indices": indices, "truth": None if is_unknown else truth,
+        "labels": labels, "radii": radii, "indices": indices, "truth": truth if is_known else None,
         "p_lower": table.numbers("p_lower", float), "p_upper": table.numbers("p_upper", float),
         "counts": counts, "selection_counts": counts0, "seconds": table.numbers("time", _seconds), "n": n,
         "alpha": shared(table.real("alpha").tolist()) if "alpha" in table.columns else None,
@@ -212,10 +190,8 @@ class _Table:
             raise UserError(f"{source}: the file is empty")
         header = (lines[0] if lines else last).split("\t")
         if missing := [column for column in REQUIRED if column not in header]:
-            raise UserError(
-                f"{source}, line 1: no column {', '.join(missing)}; "
-                f"a certification log is tab-separated and starts with {' '.join(REQUIRED)}"
-            )
+            advice = f"a certification log is tab-separated and starts with {' '.join(REQUIRED)}"
+            raise UserError(f"{source}, line 1: no column {', '.join(missing)}; {advice}")
         rows = [line.split("\t") for line in lines[1:]]
         # A file that an editor saved may lack the last newline and still be whole; a number in the
         # last cell could have lost digits, so there only the newline proves that it did not.
@@ -232,45 +208,48 @@ class _Table:
     def error(self, row: int, what: str) -> UserError:
         return UserError(f"{self.source}, line {row + 2}: {what}")
 
-    def refuse(self, wrong: NDArray[np.bool_], what: Callable[[int], str]) -> None:
-        """Raise for the first row that is wrong."""
+    def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
+        """Raise for the first row that is wrong; {column} in what is said stands for its cell."""
         if wrong.any():
             row = int(wrong.argmax())
-            raise self.error(row, what(row))
+            raise self.error(row, what.format_map({name: cells[row] for name, cells in self.columns.items()}))
 
     def check_sums(self, column: str, counts: Ints | None) -> None:
         if counts is not None:
-            stated, sums = self.whole(column), num_samples(counts)
-            self.refuse(stated != sums, lambda k: f"{column} is {stated[k]}, but the counts sum to {sums[k]}")
+            sums = num_samples(counts)
+            wrong = self.whole(column) != sums
+            self.refuse(wrong, f"{column} is {{{column}}}, but the counts sum to {sums[wrong.argmax()]}")
 
     def whole(self, column: str) -> Ints:
-        cells = self.columns[column]
-        return np.array([self._whole(column, row, cell) for row, cell in enumerate(cells)], dtype=np.int64)
+        with suppress(ValueError, OverflowError):
+            return np.array([*map(int, self.columns[column])], dtype=np.int64)
+        return np.array(self._slowly(column, int), dtype=np.int64)
 
     def real(self, column: str) -> Floats:
-        cells = self.columns[column]
-        return np.array([self._real(column, row, cell) for row, cell in enumerate(cells)], dtype=np.float64)
+        values = self.numbers(column, float)
+        if values is not None and ((values >= 0) & (values <= _LARGEST)).all():
+            return values
+        return np.array(self._slowly(column, float), dtype=np.float64)
 
-    def _whole(self, column: str, row: int, cell: str) -> int:
+    def _slowly(self, column: str, kind: Callable[[str], float]) -> list[float]:
+        """The numbers of a column one by one, where one of them is wrong: which one is said."""
+        return [self.number(column, row, cell, kind) for row, cell in enumerate(self.columns[column])]
+
+    def number(self, column: str, row: int, cell: str, kind: Callable[[str], float]) -> float:
         try:
-            value = int(cell)
+            value = kind(cell)
         except ValueError:
-            raise self.error(row, f"{column} is {cell!r}, not a whole number") from None
-        if not -(2**63) <= value < 2**63:
+            what = "a whole number" if kind is int else "a number"
+            raise self.error(row, f"{column} is {cell!r}, not {what}") from None
+        if kind is int and not -(2**63) <= value < 2**63:
             raise self.error(row, f"{column} is {cell[:30]}, a number of more than 64 bits")
-        return value
-
-    def _real(self, column: str, row: int, cell: str) -> float:
-        try:
-            value = float(cell)
-        except ValueError:
-            raise self.error(row, f"{column} is {cell!r}, not a number") from None
-        if not 0 <= value <= _LARGEST:
+        if kind is float and not 0 <= value <= _LARGEST:
             raise self.error(row, f"{column} is {cell}; it must be finite and not negative")
         return value
 
     def norm(self) -> str:
-        norms = _first_rows(self.columns.get("norm", (USUAL_NORM,)))
+        """That of the file; L2 where it does not say, for that is what other tools certify."""
+        norms = _first_rows(self.columns.get("norm", ("l2",)))
         usual = next(iter(norms))
         for norm, row in norms.items():
             if norm not in NORMS:
@@ -283,7 +262,7 @@ class _Table:
         for noise, row in _first_rows(self.columns.get("noise", ())).items():
             kind, parameter = split_call(noise)
             if parameter is not None and kind in DEVIATIONS:
-                self._real("noise", row, parameter)
+                self.number("noise", row, parameter, float)
         return self.shared("noise", str)
 
     def bound(self) -> str | None:
@@ -294,42 +273,38 @@ class _Table:
         for bound, row in bounds.items():
             kind, parameter = split_call(bound)
             if parameter is not None and kind.endswith("sequential"):
-                self._whole("bound", row, parameter.split(",")[0])
+                self.number("bound", row, parameter.split(",")[0], int)
         return shared(bounds) or shared(split_call(bound)[0] for bound in bounds)
 
     def value_range(self) -> tuple[float, float] | None:
         if "value_range" not in self.columns:
             return UNIT
-        low, _, high = (self.shared("value_range", str) or "").partition(",")
-        try:
+        with suppress(ValueError):
+            low, high = (self.shared("value_range", str) or "").split(",")
             return float(low), float(high)
-        except ValueError:
-            return None
+        return None
 
     # Other tools may have something else in the columns below: what is not in our form is not read.
 
     def shared(self, column: str, form: Callable[[str], _T]) -> _T | None:
         """The value that all inputs have."""
         cell = shared(self.columns.get(column, ()))
-        try:
+        with suppress(ValueError):
             return None if cell is None else form(cell)
-        except ValueError:
-            return None
+        return None
 
     def numbers(self, column: str, form: Callable[[str], float]) -> Floats | None:
-        try:
+        with suppress(KeyError, ValueError):
             return np.array([form(cell) for cell in self.columns[column]], dtype=np.float64)
-        except (KeyError, ValueError):
-            return None
+        return None
 
     def counts(self, column: str) -> Ints | None:
         """(M, K), or (M, N, K) where cells have several members."""
-        try:
+        with suppress(KeyError, ValueError, OverflowError):  # no numbers, or not as many in each cell
             by_member = [[member.split(",") for member in cell.split(";")] for cell in self.columns[column]]
             counts = np.array(by_member, dtype=np.int64)
-        except (KeyError, ValueError, OverflowError):  # no numbers, or not as many in each cell
-            return None
-        return counts[:, 0] if counts.shape[1] == 1 else counts
+            return counts[:, 0] if counts.shape[1] == 1 else counts
+        return None
 
 
 def _first_rows(values: Iterable[_T]) -> dict[_T, int]:
@@ -344,10 +319,9 @@ def _seconds(cell: str) -> float:
     """As Python writes a timedelta: [D day[s], ]H:MM:SS[.ffffff]."""
     days, _, clock = cell.rpartition(", ")
     hours, minutes, seconds = clock.split(":")
-    whole_days = int(days.split(" ")[0]) if days else 0
-    return 86400 * whole_days + 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+    return 86400 * int(days.split(" ")[0] or 0) + 3600 * int(hours) + 60 * int(minutes) + float(seconds)
 
 
 def with_current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of certificates, with the name of `members_sha256` that older runs have replaced."""
+    """The settings of certificates; older runs call `members_sha256` weights."""
     return {"members_sha256" if key == "weights" else key: value for key, value in settings.items()}

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,41 +17,40 @@ from shieldwall.results.certificate_file import COLUMNS, HEADER, to_tsv, with_cu
 from shieldwall.results.certificates import Certificates
 from shieldwall.texts import read_yaml
 
-SPLIT, HELD_OUT = "split", "held-out"
-"""The setting that says which images were certified, where these are training images that no member saw."""
-
-WANTED = "inputs"
-"""The setting that says how many inputs are wanted; a folder's next certification may want more or fewer."""
+SPLIT, HELD_OUT = "split", "held-out"  #: the setting, where training images that no member saw are certified
+WANTED = "inputs"  #: the setting of how many are wanted; a folder's next certification may want more or fewer
 
 
 class CertificateWriter:
-    """The certificates of one run under one set of settings, a file for each vote, open for appending.
+    """A run's certificates under one set of settings, a file for each vote, open for appending.
 
-    A kill can leave an input in some of the files only, or half a line: opening the folder again drops that
-    input and nothing else.
+    A kill can leave an input in some of the files only, or half a line: opening the folder again drops it.
     """
 
     def __init__(self, folder: Path, votes: Sequence[str], settings: Mapping[str, Any]) -> None:
         self.path = folder
         self.seed = settings["seed"]
         self._check_settings(dict(settings))
-        self._files: dict[str, BinaryIO] = {}
         self._synced = time.monotonic()
-        try:
-            with disk_errors(folder):
-                for vote in votes:
-                    self._files[vote] = (folder / f"{vote}.tsv").open("a+b", buffering=0)
-                self.done = self._drop_incomplete()
+        with ExitStack() as files, disk_errors(folder):
+            self._files: dict[str, BinaryIO] = {
+                vote: files.enter_context((folder / f"{vote}.tsv").open("a+b", buffering=0)) for vote in votes
+            }
+            self.done = self._drop_incomplete()
             self._note_wanted(settings.get(WANTED))
-        except BaseException:
-            self._close()
-            raise
+            self._open = files.pop_all()
 
     def append(self, idx: int, label: int, certificates: Mapping[str, Certificates], seconds: float) -> None:
         """Add one input's certificates, a line to every vote's file."""
-        self.append_lines(
-            {vote: self._line(idx, label, vote, certificates[vote], seconds) for vote in self._files}
-        )
+        inputs = {"indices": np.array([idx]), "truth": np.array([label]), "seconds": np.array([seconds])}
+        lines = {}
+        for vote in self._files:
+            fields = {**vars(certificates[vote]), **inputs, "seed": self.seed}
+            header, line = (f"{text}\n".encode() for text in to_tsv(fields, vote))
+            if header != HEADER:
+                raise ValueError(f"the certificate of {vote} at input {idx} lacks its bounds or its counts")
+            lines[vote] = line
+        self.append_lines(lines)
 
     def append_lines(self, lines: Mapping[str, bytes]) -> None:
         """Add one input's lines as another folder of the same votes has them."""
@@ -75,28 +75,19 @@ class CertificateWriter:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        try:
+        with self._open:
             self.sync()
-        finally:
-            self._close()
-
-    def _close(self) -> None:
-        for file in self._files.values():
-            file.close()
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         path = self.path / "settings.yaml"
         if path.is_file():
-            refuse_other_settings(self.path, settings)
-            return
+            return refuse_other_settings(self.path, settings)
         with disk_errors(self.path):
             self.path.mkdir(exist_ok=True)
         if any(item.suffix != PART for item in self.path.iterdir()):
-            raise UserError(
-                f"{self.path} holds files, but no settings.yaml that says what they were made with; use --to "
-                "NAME for a new folder"
-            )
-        write_atomic(path, yaml.safe_dump(settings, sort_keys=False).encode())
+            what = "holds files, but no settings.yaml that says what they were made with"
+            raise UserError(f"{self.path} {what}; use --to NAME for a new folder")
+        return write_atomic(path, yaml.safe_dump(settings, sort_keys=False).encode())
 
     def _note_wanted(self, wanted: int | None) -> None:
         """Record how many inputs are wanted now, unless none of them is left to do."""
@@ -110,29 +101,16 @@ class CertificateWriter:
         lines = {vote: _whole_lines(file, self.path / f"{vote}.tsv") for vote, file in self._files.items()}
         done: list[int] = []
         for rows in zip(*lines.values(), strict=False):
-            indices = {_index(row) for row in rows}
-            if len(indices) > 1:
-                raise UserError(
-                    f"the files in {self.path} disagree about input {min(indices)}; were they edited?"
-                )
+            if len(indices := {_index(row) for row in rows}) > 1:
+                where = f"the files in {self.path} disagree about input {min(indices)}"
+                raise UserError(f"{where}; were they edited?")
             done.append(indices.pop())
         for vote, file in self._files.items():
-            kept = len(HEADER + b"".join(lines[vote][: len(done)]))
             if os.fstat(file.fileno()).st_size:
-                file.truncate(kept)
+                file.truncate(len(HEADER) + sum(map(len, lines[vote][: len(done)])))
             else:
                 _write_all(file, HEADER)
         return done
-
-    def _line(self, idx: int, label: int, vote: str, certificate: Certificates, seconds: float) -> bytes:
-        said = {
-            **vars(certificate), "indices": np.array([idx]), "truth": np.array([label]),
-            "seconds": np.array([seconds]), "seed": self.seed,
-        }  # fmt: skip
-        header, line = to_tsv(said, vote)
-        if header.encode() + b"\n" != HEADER:
-            raise ValueError(f"the certificate of {vote} at input {idx} lacks its bounds or its counts")
-        return line.encode() + b"\n"
 
 
 def _write_all(file: BinaryIO, content: bytes) -> None:
@@ -177,20 +155,16 @@ def refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if "shard" not in stored:  # a shard's place among the inputs depends on how many there are
         stored, settings = ({k: v for k, v in some.items() if k != WANTED} for some in (stored, settings))
     if other := difference(stored, settings):
-        raise UserError(
-            f"{folder} was certified with other settings ({other}); use --to NAME for a new folder, "
-            "or delete it"
-        )
+        advice = "use --to NAME for a new folder, or delete it"
+        raise UserError(f"{folder} was certified with other settings ({other}); {advice}")
 
 
 def read_lines(folder: Path, votes: Sequence[str]) -> dict[int, tuple[bytes, ...]]:
     """The whole lines of the inputs that all of these votes have, in order; nothing is changed."""
     by_vote: list[dict[int, bytes]] = []
-    for vote in votes:
-        path = folder / f"{vote}.tsv"
-        content = path.read_bytes() if path.is_file() else b""
-        lines = [line for line in content.splitlines(keepends=True)[1:] if _is_whole(line)]
-        by_vote.append({_index(line): line for line in lines})
+    for path in (folder / f"{vote}.tsv" for vote in votes):
+        lines = path.read_bytes().splitlines(keepends=True)[1:] if path.is_file() else []
+        by_vote.append({_index(line): line for line in lines if _is_whole(line)})
     common = [index for index in by_vote[0] if all(index in lines for lines in by_vote)] if by_vote else []
     return {index: tuple(lines[index] for lines in by_vote) for index in common}
 
@@ -201,7 +175,6 @@ def read_settings(path: Path) -> dict[str, Any]:
         (settings,) = read_yaml(path)
         assert isinstance(settings, dict)
     except (UserError, ValueError, AssertionError) as error:
-        raise UserError(
-            f"{path} is damaged, so what these certificates are is unknown; move the folder away"
-        ) from error
+        what = "is damaged, so what these certificates are is unknown; move the folder away"
+        raise UserError(f"{path} {what}") from error
     return with_current_names(settings)

@@ -11,20 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from shieldwall.errors import UserError
 from shieldwall.files import write_output
-from shieldwall.results.certificate_file import (
-    ARRAYS,
-    DEVIATIONS,
-    SETTINGS,
-    UNIT,
-    from_json,
-    parse_tsv,
-    to_json,
-    to_tsv,
-)
+from shieldwall.results import certificate_file as file
 from shieldwall.results.certificate_file import NOT_BOUNDED as NOT_BOUNDED
+from shieldwall.results.certificate_file import SETTINGS, UNIT
 from shieldwall.results.certificate_file import Floats as Floats
 from shieldwall.results.certificate_file import Ints as Ints
-from shieldwall.results.certificate_file import num_samples as num_samples
 from shieldwall.results.certificate_file import shared as shared
 from shieldwall.results.certificate_file import split_call as split_call
 from shieldwall.results.certificate_file import usual_bound as usual_bound
@@ -34,58 +25,41 @@ from shieldwall.vocabulary import ABSTAIN
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHOWN = 10
-"""The certificates that a notebook shows at each end of a table."""
+_SHOWN = 10  #: the certificates that a notebook shows at each end of a table
 
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
     """M certificates of one classifier, with the counts and settings behind them.
 
-    Each certificate says: at every point closer to the input than its radius, the smoothed classifier returns
-    its label. It is wrong with probability at most alpha over the noise. A value is None if it is not known,
-    or if it differs between the certificates.
+    Each says: at every point closer to the input than its radius, the smoothed classifier returns its label.
+    It is wrong with probability at most alpha over the noise. A value is None if it is not known, or differs.
     """
 
-    labels: Ints
-    """(M,): the class that is certified; ABSTAIN where nothing is."""
-    radii: Floats
-    """(M,); 0 where nothing is certified."""
-    p_lower: Floats | None = None
-    """(M,): the lower bound on the probability of the class that the first n0 samples chose."""
-    p_upper: Floats | None = None
-    """(M,): the upper bound on the probability of every other class."""
-    counts: Ints | None = None
-    """(M, K): how often each class won on the samples of the bound; (M, N, K) by member for EAS."""
-    selection_counts: Ints | None = None
-    """As counts, on the n0 samples that chose the class."""
-    n: Ints | None = None
-    """(M,): the samples behind each bound; 0 where a wrong class was chosen and not bounded."""
+    labels: Ints  #: (M,): the class that is certified; ABSTAIN where nothing is
+    radii: Floats  #: (M,); 0 where nothing is certified
+    p_lower: Floats | None = None  #: (M,): lower bound on P(the class that n0 samples chose)
+    p_upper: Floats | None = None  #: (M,): upper bound on P(any other class)
+    counts: Ints | None = None  #: (M, K): wins on the samples of the bound; (M, N, K) by member for EAS
+    selection_counts: Ints | None = None  #: as counts, on the n0 samples that chose the class
+    n: Ints | None = None  #: (M,): the samples of each bound; 0 where a wrong class was not bounded
     n0: int | None = None
     alpha: float | None = None
-    bound: str | None = None
-    """How counts became bounds: one-sided, two-sided(0.05), sequential(N,...) with at most N samples, ..."""
-    noise: str | None = None
-    """The kind of noise and its parameter, such as gaussian(0.25)."""
-    norm: str = "l2"
-    """The norm of the radii: l1, l2 or linf."""
-    precision: str | None = None
-    """The arithmetic of the classifier that is certified."""
+    bound: str | None = None  #: one-sided, two-sided(0.05), sequential(N,...) with at most N samples, ...
+    noise: str | None = None  #: the kind of noise and its parameter, such as gaussian(0.25)
+    norm: str = "l2"  #: the norm of the radii: l1, l2 or linf
+    precision: str | None = None  #: the arithmetic of the classifier that is certified
     seed: int | None = None
-    value_range: tuple[float, float] | None = UNIT
-    """The range of the pixels that sigma and the radii are stated in; None if it is not known."""
-    indices: Ints | None = None
-    """(M,): the inputs' numbers in their data set."""
-    truth: Ints | None = None
-    """(M,): the true classes."""
-    seconds: Floats | None = None
-    """(M,): the time that each took."""
+    value_range: tuple[float, float] | None = UNIT  #: of the pixels, as sigma and radii are stated
+    indices: Ints | None = None  #: (M,): the inputs' numbers in their data set
+    truth: Ints | None = None  #: (M,): the true classes
+    seconds: Floats | None = None  #: (M,): the time that each took
 
     def __post_init__(self) -> None:
         if self.n is None and self.counts is not None:
-            object.__setattr__(self, "n", num_samples(self.counts))
+            object.__setattr__(self, "n", file.num_samples(self.counts))
         if self.n0 is None and self.selection_counts is not None:
-            object.__setattr__(self, "n0", shared(num_samples(self.selection_counts).tolist()))
+            object.__setattr__(self, "n0", shared(file.num_samples(self.selection_counts).tolist()))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -94,17 +68,16 @@ class Certificates:
         """Whether both say the same of the same inputs; the time that it took does not count."""
         if not isinstance(other, Certificates):
             return NotImplemented
-        said = [name for name in (*ARRAYS, *SETTINGS) if name != "seconds"]
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in said)
+        compared = vars(self).keys() - {"seconds"}
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in compared)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, rows: "int | slice | Sequence[int] | Ints | NDArray[np.bool_]") -> "Certificates":
         """The certificates of these rows; of one row by its number, too."""
         rows = rows if isinstance(rows, slice) else np.atleast_1d(np.asarray(rows))
-        arrays = {name: getattr(self, name) for name in ARRAYS}
-        changes: dict[str, Any] = {name: array[rows] for name, array in arrays.items() if array is not None}
-        return replace(self, **changes)
+        known = {name: array for name in file.JSON_NAMES if (array := getattr(self, name)) is not None}
+        return replace(self, **{name: array[rows] for name, array in known.items()})
 
     @staticmethod
     def concat(parts: Sequence["Certificates"]) -> "Certificates":
@@ -112,7 +85,7 @@ class Certificates:
         if len({part.norm for part in parts}) != 1:
             raise UserError("certificates of different norms, or no certificates, cannot be joined")
         fields: dict[str, Any] = {name: shared(getattr(part, name) for part in parts) for name in SETTINGS}
-        for name in ARRAYS:
+        for name in file.JSON_NAMES:
             arrays = [getattr(part, name) for part in parts]
             fields[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
         return Certificates(**fields)
@@ -174,20 +147,20 @@ class Certificates:
         except ImportError:
             raise UserError("to_pandas needs pandas; run: pip install pandas") from None
         known = self._with(labels)
-        columns: dict[str, Any] = {
-            "index": known.indices, "truth": known.truth, "label": known.labels, "radius": known.radii,
-            "correct": None if known.truth is None else known.correct,
-            **{name: getattr(known, name) for name in ("p_lower", "p_upper", "n", "seconds")},
-        }  # fmt: skip
-        return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
+        columns = {name: getattr(known, field) for field, name in file.JSON_NAMES.items()}
+        shown = {name: column for name, column in columns.items() if column is not None and column.ndim == 1}
+        table = pd.DataFrame(shown)
+        if known.truth is not None:
+            table.insert(table.columns.get_loc("radius") + 1, "correct", known.correct)
+        return table
 
     def save(self, path: str | Path, labels: ArrayLike | None = None) -> None:
         """Write them to a file: .tsv as in a run folder, which the report reads, or .json."""
-        path, content = Path(path), vars(self._with(labels))
+        path, fields = Path(path), vars(self._with(labels))
         if path.suffix not in (".tsv", ".json"):
             raise UserError(f"{path}: certificates are saved as .tsv or .json, by the file's suffix")
-        text = to_json(content) if path.suffix == ".json" else "\n".join(to_tsv(content, None)) + "\n"
-        write_output(path, text.encode())
+        lines = [file.to_json(fields)] if path.suffix == ".json" else [*file.to_tsv(fields, None), ""]
+        write_output(path, "\n".join(lines).encode())
 
     @staticmethod
     def load(path: str | Path) -> "Certificates":
@@ -195,32 +168,32 @@ class Certificates:
         return parse(read_file(Path(path)), str(path))[0]
 
     def __repr__(self) -> str:
-        shown = self.radii.mean() if self.truth is None else self.acr()
-        bound = "at least " if self.stopped_early else ""
+        mean = self.radii.mean() if self.truth is None else self.acr()
+        name = f"{'mean radius' if self.truth is None else 'ACR'}{' at least' * self.stopped_early}"
         pixels = "[{:g}, {:g}]".format(*self.value_range) if self.value_range else "any range"
         parts = [
             f"{len(self):,} inputs",
             f"{100 * self.abstention_rate:.1f}% abstain" if self.is_bounded.all() else None,
-            f"{'mean radius' if self.truth is None else 'ACR'} {bound}{shown:.3g}",
+            f"{name} {mean:.3g}",
             self.noise,
             None if self.value_range == UNIT else f"pixels in {pixels}",
             f"n = {self.fixed_n:,}" if self.fixed_n and not self.stopped_early else None,
             f"n up to {self.max_n:,}" if self.max_n else None,
             None if self.alpha is None else f"alpha = {self.alpha:g}",
         ]
-        return f"Certificates({', '.join(part for part in parts if part)})"
+        return f"Certificates({', '.join(filter(None, parts))})"
 
     def _repr_html_(self) -> str:
         titles = {"indices": "input", "truth": "true class", "labels": "label", "radii": "radius"}
-        columns = {name: vars(self)[name] for name in (*titles, "p_lower") if vars(self)[name] is not None}
+        names = [name for name in (*titles, "p_lower") if vars(self)[name] is not None]
         rows = [
-            "".join(f"<td>{_shown(name, column[k])}</td>" for name, column in columns.items())
+            "".join(f"<td>{_shown(name, vars(self)[name][k])}</td>" for name in names)
             for k in range(len(self))
             if k < _SHOWN or k >= len(self) - _SHOWN
         ]
         if len(self) > 2 * _SHOWN:
-            rows.insert(_SHOWN, f"<td colspan={len(columns)}>...</td>")
-        head = "".join(f"<th>{titles.get(name, name)}</th>" for name in columns)
+            rows.insert(_SHOWN, f"<td colspan={len(names)}>...</td>")
+        head = "".join(f"<th>{titles.get(name, name)}</th>" for name in names)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         caption = repr(self).removeprefix("Certificates(").removesuffix(")")
         return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>"
@@ -229,17 +202,15 @@ class Certificates:
     def correct(self) -> NDArray[np.bool_]:
         """(M,): whether the label is the true class; an abstention is not correct."""
         if self.truth is None:
-            raise UserError(
-                "the true classes are not known; give them with certificates.with_truth(labels), or certify "
-                "with --labels"
-            )
+            advice = "give them with certificates.with_truth(labels), or certify with --labels"
+            raise UserError(f"the true classes are not known; {advice}")
         return np.asarray(self.labels == self.truth)
 
     @property
     def sigma(self) -> float | None:
         """The standard deviation of the noise, whatever its kind."""
         kind, parameter = split_call(self.noise)
-        return float(parameter) * DEVIATIONS[kind] if parameter and kind in DEVIATIONS else None
+        return float(parameter) * file.DEVIATIONS[kind] if parameter and kind in file.DEVIATIONS else None
 
     @property
     def bound_kind(self) -> str | None:
@@ -275,9 +246,9 @@ class Certificates:
 def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
     """The certificates in a file, TSV or JSON, and the vote that it names."""
     if content.lstrip()[:1] == b"{":
-        return Certificates(**from_json(content, source)), None
-    said, vote = parse_tsv(content, source)
-    return Certificates(**said), vote
+        return Certificates(**file.from_json(content, source)), None
+    fields, vote = file.parse_tsv(content, source)
+    return Certificates(**fields), vote
 
 
 def _shown(name: str, value: float) -> str:

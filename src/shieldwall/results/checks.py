@@ -5,11 +5,13 @@ SHA256SUMS in a run folder has a line for each file that a verb left there, in t
     # SHA-256 of the lines below: 9f86d081...b0f00a08
     e3b0c442...7852b855  certificates/we.tsv
 
-A verb that will change a file takes its line away first, and adds the new one when it ends. So a file without
-a line was interrupted, or is older than the digests; a file that differs from its line was changed since.
+A verb takes away the line of a file that it will change, and adds the new one when it ends: a file without a
+line was interrupted, or is older than the digests; one that differs from its line was changed since.
 """
 
 import hashlib
+import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +23,8 @@ from shieldwall.errors import UserError
 from shieldwall.results.certificates import NOT_BOUNDED, Certificates, split_call, usual_bound
 
 SUMS = "SHA256SUMS"
-SEALED = f"{SUMS} with its own"
-"""What environment.json says where SHA256SUMS has had the digest of its lines from the start."""
+SEALED = f"{SUMS} with its own"  #: says environment.json, if SHA256SUMS has had its own digest from the start
 _SEAL = "# SHA-256 of the lines below: "
-_HEX = frozenset("0123456789abcdef")
 
 
 def sha256(content: bytes) -> str:
@@ -42,19 +42,18 @@ class Sums:
 
     home: Path
     by_name: Mapping[str, str] = field(default_factory=dict)
-    is_sealed: bool = False
-    """Whether the file has the digest of its own lines."""
+    is_sealed: bool = False  #: whether the file has the digest of its own lines
 
     @classmethod
     def parse(cls, content: bytes, home: Path) -> "Sums":
-        by_name = {}
+        by_name: dict[str, str] = {}
         text = content.decode(errors="replace")
         seal, _, lines = text.partition("\n") if text.startswith(_SEAL) else ("", "", text)
         if seal and seal != _SEAL + sha256(lines.encode()):
             raise UserError(f"{home / SUMS} was changed: its first line is not the digest of the others")
         for number, line in enumerate(lines.splitlines(), start=1 + bool(seal)):
             digest, _, name = line.partition("  ")
-            if len(digest) != 64 or not _HEX.issuperset(digest) or not name or name in by_name:
+            if not re.fullmatch("[0-9a-f]{64}", digest) or not name or name in by_name:
                 raise UserError(f"{home / SUMS}, line {number} is damaged; restore the run from a copy")
             by_name[name] = digest
         return cls(home, by_name, bool(seal))
@@ -68,10 +67,9 @@ class Sums:
     def check(self, name: str, content: bytes) -> None:
         """Raise if the file of this name has a line here, and another content."""
         if name in self.by_name and self.by_name[name] != sha256(content):
-            raise UserError(
-                f"{self.home / name} is not the file that was written: its SHA-256 is not that in {SUMS}; "
-                "restore it from a copy, or delete it and make it again"
-            )
+            what = f"is not the file that was written: its SHA-256 is not that in {SUMS}"
+            advice = "restore it from a copy, or delete it and make it again"
+            raise UserError(f"{self.home / name} {what}; {advice}")
 
     def check_listed(self, folder: str, names: Collection[str]) -> None:
         """Raise if a folder with certificates that have lines here lacks one, or holds one without a line."""
@@ -81,34 +79,28 @@ class Sums:
         if missing := sorted(listed.difference(names)):
             raise self._missing(f"{folder}/{missing[0]}")
         if added := sorted(set(names) - listed):
-            raise UserError(
-                f"{self.home / folder / added[0]} is not one of the files that certify wrote ({SUMS}); "
-                "move it to another folder"
-            )
+            what = f"is not one of the files that certify wrote ({SUMS}); move it to another folder"
+            raise UserError(f"{self.home / folder / added[0]} {what}")
 
     def check_files(self, names: Iterable[str] | None = None) -> None:
         """Raise if one of these files, by default of all, is missing or has changed."""
-        for name in self.by_name if names is None else names:
-            if name not in self.by_name:
-                continue
-            try:
-                content = (self.home / name).read_bytes()
-            except FileNotFoundError:
-                raise self._missing(name) from None
-            self.check(name, content)
+        for name in self.by_name if names is None else filter(self.by_name.__contains__, names):
+            if not (self.home / name).is_file():
+                raise self._missing(name)
+            self.check(name, (self.home / name).read_bytes())
 
     def check_packed(self, content: Mapping[str, bytes]) -> None:
         """The same for the files of a packed run, which has no members."""
         for name in self.by_name:
             if name not in content and not name.startswith("members/"):
                 raise self._missing(name)
-        names: dict[str, list[str]] = {}
-        for name, data in content.items():
-            self.check(name, data)
-            folder, _, own = name.rpartition("/")
-            names.setdefault(folder, []).append(own)
-        for folder, own_names in names.items():
-            self.check_listed(folder, own_names)
+        names = defaultdict(list)
+        for path, data in content.items():
+            self.check(path, data)
+            folder, _, name = path.rpartition("/")
+            names[folder].append(name)
+        for folder, in_folder in names.items():
+            self.check_listed(folder, in_folder)
 
     def _missing(self, name: str) -> UserError:
         return UserError(f"{self.home / name} is missing; {SUMS} lists it")
@@ -119,20 +111,15 @@ class Sums:
 
 
 def check_votes(
-    certificates: Mapping[str, Certificates],
-    named: Mapping[str, str | None],
-    settings: Mapping[str, Any],
-    where: Path | str,
+    parsed: Mapping[str, tuple[Certificates, str | None]], settings: Mapping[str, Any], where: Path
 ) -> None:
-    """Raise where the certificates of a run contradict their settings, their order or each other.
-
-    `named` is the vote that each file names. Settings that an older version did not write are not compared.
-    """
-    first = next(iter(certificates.items()), None)
-    for vote, table in certificates.items():
+    """Raise where certificates, by vote with the vote that their file names, contradict their settings, their
+    order or each other. Settings that an older version did not write are not compared."""
+    first_vote, (first, _) = next(iter(parsed.items()))
+    for vote, (table, named) in parsed.items():
         file = f"{where}: {vote}.tsv"
-        if named.get(vote) not in (None, vote):
-            raise UserError(f"{file} has the certificates of {named[vote]}")
+        if named not in (None, vote):
+            raise UserError(f"{file} has the certificates of {named}")
         for name in ("noise", "norm", "n0", "alpha", "precision", "seed"):
             stated, own = settings.get(name), getattr(table, name)
             known = own is not None or table.selection_counts is not None  # other tools leave columns out
@@ -144,10 +131,13 @@ def check_votes(
             expected = every * np.arange(len(table))
             if (moved := indices != expected).any():
                 k = int(moved.argmax())
-                stands = f"input {indices[k]} stands where input {expected[k]} belongs"
-                raise _in_line(file, k, f"{stands}; lines were moved, lost or added")
-        if first:
-            _check_same_inputs(file, table, *first)
+                what = f"input {indices[k]} stands where input {expected[k]} belongs"
+                raise _in_line(file, k, f"{what}; lines were moved, lost or added")
+        common = min(len(table), len(first))
+        for name, what in (("indices", "inputs"), ("truth", "true classes"), ("n", "numbers of samples")):
+            ours, theirs = getattr(table, name), getattr(first, name)
+            if ours is not None and theirs is not None and (other := ours[:common] != theirs[:common]).any():
+                raise _in_line(file, other.argmax(), f"its {what} are not those of {first_vote}.tsv")
 
 
 def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) -> None:
@@ -157,32 +147,19 @@ def _check_bound(file: str, table: Certificates, settings: Mapping[str, Any]) ->
     if not bounded.all() and table.truth is not None and table.selection_counts is not None:
         right = table.selection_counts.argmax(-1).reshape(len(table), -1) == table.truth[:, None]
         if (wrong := ~bounded & (right.any(1) | (not settings.get("correct_only")))).any():
-            raise _in_line(
-                file, wrong.argmax(), "it has no samples for a bound, which only inputs of a wrong class may "
-                "lack, and only with --correct-only"
-            )  # fmt: skip
+            what = "it has no samples for a bound, which only inputs of a wrong class may lack"
+            raise _in_line(file, wrong.argmax(), f"{what}, and only with --correct-only")
         if table.bound == NOT_BOUNDED:
             return
     kind, parameter = split_call(usual_bound(table.bound) or "one-sided")
+    expected = split_call(str(settings["bound"]))
     if settings.get("radii"):
-        expected: tuple[str, str | None] = ("sequential", str(n))
-        parameter = parameter and parameter.split(",")[0]
-    else:
-        expected = split_call(str(settings["bound"]))
-        if table.n is not None and (other := bounded & (table.n != n)).any():
-            row = int(other.argmax())
-            raise _in_line(file, row, f"n is {table.n[row]}, and settings.yaml has {n}")
+        expected, parameter = ("sequential", str(n)), parameter and parameter.split(",")[0]
+    elif table.n is not None and (other := bounded & (table.n != n)).any():
+        row = int(other.argmax())
+        raise _in_line(file, row, f"n is {table.n[row]}, and settings.yaml has {n}")
     if table.bound is None or (kind, parameter) != expected:
         raise UserError(f"{file} has the bound {_said(table.bound)}, and settings.yaml has another")
-
-
-def _check_same_inputs(file: str, table: Certificates, vote: str, first: Certificates) -> None:
-    """All votes have the same inputs, true classes and samples."""
-    common = min(len(table), len(first))
-    for name, what in (("indices", "inputs"), ("truth", "true classes"), ("n", "numbers of samples")):
-        ours, theirs = getattr(table, name), getattr(first, name)
-        if ours is not None and theirs is not None and (other := ours[:common] != theirs[:common]).any():
-            raise _in_line(file, other.argmax(), f"its {what} are not those of {vote}.tsv")
 
 
 def _in_line(file: str, row: int | np.integer[Any], what: str) -> UserError:

@@ -3,8 +3,7 @@
 With k of m inputs certified correctly at the radius, and confidence c, certified accuracy on all inputs of
 the kind is at least the 1 - c quantile of Beta(k, m - k + 1) with probability c (Clopper and Pearson, 1934).
 Of two runs on the same inputs, the first is worse if more inputs are right in the other only than chance
-allows: b of b + d, by McNemar's exact one-sided test at the level 1 - c. Passing does not prove that a run is
-as good as the other.
+allows: b of b + d, by McNemar's exact one-sided test at the level 1 - c. Passing proves no more.
 """
 
 from dataclasses import dataclass
@@ -25,13 +24,11 @@ class Verdict:
     radius: float
     inputs: int
     certified_accuracy: float
-    lower_bound: float
-    """Of certified accuracy on all inputs of the kind, with this confidence."""
+    lower_bound: float  #: of certified accuracy on all inputs of the kind, with this confidence
     at_least: float
     confidence: float
     other: str | None = None
-    p_value: float | None = None
-    """Of the hypothesis that the run is as good as the other: small where it is worse."""
+    p_value: float | None = None  #: small where the run is worse than the other
 
     def __str__(self) -> str:
         text = (
@@ -46,22 +43,10 @@ class Verdict:
 
 
 def gate(
-    votes: dict[str, Certificates],
-    radius: float,
-    at_least: float,
-    *,
-    run: str = "",
-    vote: str,
-    confidence: float = 0.95,
-    not_worse_than: dict[str, Certificates] | None = None,
-    other: str = "",
-) -> Verdict:
-    """Whether a vote's certified accuracy at the radius is at least `at_least`, and not worse than another's.
-
-    Args:
-        votes: of a run, as `sw.read` gives them.
-        not_worse_than: the votes of another run on the same inputs.
-    """
+    votes: dict[str, Certificates], radius: float, at_least: float, *, run: str = "", vote: str,
+    confidence: float = 0.95, not_worse_than: dict[str, Certificates] | None = None, other: str = "",
+) -> Verdict:  # fmt: skip
+    """Whether a vote of a run, as `sw.read` gives it, is good enough, and not worse on the same inputs."""
     for name, value in (("confidence", confidence), ("at_least", at_least)):
         if not 0 <= value <= 1 or value == 1 == confidence:
             raise UserError(f"{name} must lie between 0 and 1, such as 0.95; given: {value}")

@@ -1,9 +1,6 @@
-"""The numbers of a row and their confidence intervals: with A_s,j(r) the certified accuracy at sigma s with
-seed j,
+"""The numbers of a row with intervals at 95%: with A_s,j(r) the certified accuracy at sigma s with seed j,
 
     A(r) = max over s of mean over j of A_s,j(r)
-
-Its interval at 95% is over inputs where there is one seed, and over inputs and seeds where there are more.
 
 Of an accuracy, k of n inputs (Clopper and Pearson, 1934), in the quantiles of Beta distributions:
 
@@ -11,17 +8,14 @@ Of an accuracy, k of n inputs (Clopper and Pearson, 1934), in the quantiles of B
     high = the 0.975 quantile of Beta(k + 1, n - k), 1 for k = n
 
 It covers the accuracy on all inputs of the kind with probability 95% or more if the n were drawn at random.
-Of a mean, from m values with the mean v and the standard deviation s:
+Of a mean of m values, the runs that differ by seed or the certified radii of all inputs (ACR):
 
     v - t s / sqrt(m)  to  v + t s / sqrt(m),    s^2 = sum over i of (v_i - v)^2 / (m - 1),
     t = the 0.975 quantile of Student's t with m - 1 degrees of freedom
 
-which is exact for normal values and close for many. The values are the runs that differ by seed, or the
-certified radii of all inputs, where the mean is the ACR.
-
-Runs that differ by seed are certified on the same inputs, so more seeds make the seeds' share of the error
-smaller but not the inputs'. With [a, b] the interval over inputs and [c, d] that over seeds, both around the
-mean v over seeds, the squares of their widths add up (Zou and Donner, 2008):
+which is exact for normal values and close for many. Runs that differ by seed are certified on the same
+inputs, so more seeds make the seeds' share of the error smaller but not the inputs'. With [a, b] the interval
+over inputs and [c, d] that over seeds, around v, the squares of their widths add up (Zou and Donner, 2008):
 
     v - sqrt((v - a)^2 + (v - c)^2)  to  v + sqrt((b - v)^2 + (d - v)^2)
 
@@ -65,14 +59,11 @@ def accuracy(row: Row, radii: Sequence[float] | Floats) -> Floats:
 
 def accuracy_interval(row: Row, radii: Sequence[float] | Floats) -> Interval:
     """Where A(r) lies at 95%, at each radius by itself."""
-    # Where others choose, that does not depend on these inputs.
     level = LEVEL if row.held_out else 1 - (1 - LEVEL) / len(row.by_sigma)
-    inputs = row.num_inputs
-    shares = _by_sigma(row.by_sigma, radii)
-    intervals = np.array([of_runs(np.rint(of_seeds * inputs), inputs, level) for of_seeds in shares])
-    if row.held_out:
-        return Interval(*(_of_best(row, radii, ends).clip(0, 1) for ends in intervals.swapaxes(0, 1)))
-    return Interval(*np.max(intervals, axis=0).clip(0, 1))
+    counts = [np.rint(of_seeds * row.num_inputs) for of_seeds in _by_sigma(row.by_sigma, radii)]
+    ends = np.array([of_runs(of_seeds, row.num_inputs, level) for of_seeds in counts]).swapaxes(0, 1)
+    chosen = [_of_best(row, radii, end) for end in ends] if row.held_out else ends.max(axis=1)
+    return Interval(*np.clip(chosen, 0, 1))
 
 
 def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | None:
@@ -87,8 +78,7 @@ def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | No
 class AverageRadius:
     """The ACR of a row, and its interval over inputs, and over seeds where there are several."""
 
-    by_input: Floats
-    """The certified radius of each input, 0 where it is not correct, with a row for each seed."""
+    by_input: Floats  #: certified radii, 0 where not correct: a row for each seed
 
     @property
     def value(self) -> float:
@@ -107,19 +97,15 @@ class AverageRadius:
 
 
 def average_radius(row: Row) -> AverageRadius | None:
-    """None for an envelope: for no classifier has an envelope's curve, whose area it would be."""
+    """None for an envelope: no classifier has an envelope's curve, whose area it would be."""
     if row.is_envelope:
         return None
-    # In the order of the inputs' numbers, which all runs share.
     radii = [(run.radii * run.correct)[by_number(run)] for run in row.certificates]
     return AverageRadius(np.array(radii, dtype=np.float64))
 
 
 def abstentions(row: Row) -> float | None:
-    """The share of inputs without an answer, on average over seeds.
-
-    None for an envelope, and where inputs of a wrong class are not bounded.
-    """
+    """The share of inputs without an answer; None for an envelope, and where some are not bounded."""
     rate = float(np.mean([run.abstention_rate for run in row.certificates]))
     return None if row.is_envelope or np.isnan(rate) else rate
 
@@ -133,12 +119,9 @@ class PairedTest:
     """
 
     radius: float
-    only_first: int
-    """b: the inputs that only the first one certifies correctly at this radius."""
-    only_second: int
-    """c"""
-    p_value: float
-    """Two-sided: 2 P(Binomial(b + c, 1/2) >= max(b, c)), at most 1."""
+    only_first: int  #: b: the inputs that only the first one certifies correctly at this radius
+    only_second: int  #: c
+    p_value: float  #: two-sided: 2 P(Binomial(b + c, 1/2) >= max(b, c)), at most 1
 
 
 def paired_test(first: Certificates, second: Certificates, radii: Sequence[float]) -> list[PairedTest]:
@@ -174,21 +157,19 @@ def _of_best(row: Row, radii: Sequence[float] | Floats, values: Floats) -> Float
 def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:
     """The exact interval of each proportion successes / trials."""
     tail = (1 - level) / 2
-    return Interval(
-        clopper_pearson_lower(successes, trials, tail), clopper_pearson_upper(successes, trials, tail)
-    )
+    ends = (bound(successes, trials, tail) for bound in (clopper_pearson_lower, clopper_pearson_upper))
+    return Interval(*ends)
 
 
 def of_mean(values: Floats, level: float = LEVEL) -> Interval:
     """The interval of the mean over the first axis; not a number where there is one value alone."""
     from scipy.special import stdtrit
 
-    m = len(values)
+    m, mean = len(values), values.mean(axis=0)
     if m < 2:
-        unknown = np.full(values.shape[1:], np.nan)
-        return Interval(unknown, unknown)
+        return Interval(mean * np.nan, mean * np.nan)
     half = stdtrit(m - 1, (1 + level) / 2) * deviation(values) / np.sqrt(m)
-    return Interval(values.mean(axis=0) - half, values.mean(axis=0) + half)
+    return Interval(mean - half, mean + half)
 
 
 def of_runs(counts: ArrayLike, inputs: int, level: float = LEVEL) -> Interval:
@@ -210,10 +191,8 @@ def _with_seeds(over_inputs: Interval, by_seed: Floats, level: float) -> Interva
     if len(by_seed) < 2:
         return over_inputs
     middle, over_seeds = by_seed.mean(axis=0), of_mean(by_seed, level)
-    return Interval(
-        middle - np.hypot(middle - over_inputs.low, middle - over_seeds.low),
-        middle + np.hypot(over_inputs.high - middle, over_seeds.high - middle),
-    )
+    below = np.hypot(middle - over_inputs.low, middle - over_seeds.low)
+    return Interval(middle - below, middle + np.hypot(over_inputs.high - middle, over_seeds.high - middle))
 
 
 def deviation(values: Floats) -> Floats:

@@ -18,8 +18,7 @@ from shieldwall.binomial import clopper_pearson_lower
 from shieldwall.results.certificates import Certificates, Floats, Ints
 
 _LEAST_RADII, _MOST_RADII = 5, 11
-_LEAST_RADIUS = 1e-7
-"""Below it, nothing is certified to speak of."""
+_LEAST_RADIUS = 1e-7  #: below it, nothing is certified to speak of
 _SLACK = 1e-9
 
 
@@ -39,17 +38,13 @@ def default_radii(certificates: Sequence[Certificates]) -> Floats:
         while largest >= _MOST_RADII * step:
             step *= 2
     else:
-        step = _round_step(largest / (_LEAST_RADII - 1))
+        most = largest / (_LEAST_RADII - 1)
+        power = 10.0 ** math.floor(math.log10(most) + _SLACK)
+        step = max(multiple * power for multiple in (1, 2.5, 5) if multiple * power <= most * (1 + _SLACK))
     # 0.15 / 0.05 is 2.9999999999999996 and 3 * 0.05 is 0.15000000000000002: without the slack
     # and the rounding, an input certified at just 0.15 would not count at 0.15.
     count = math.floor(largest / step * (1 + _SLACK))
     return np.array([float(f"{k * step:.10g}") for k in range(count + 1)])
-
-
-def _round_step(most: float) -> float:
-    """The largest of 1, 2.5 and 5 times a power of ten that is at most `most`."""
-    power = math.floor(math.log10(most) + _SLACK)
-    return max(step for step in (10.0**power * m for m in (1, 2.5, 5)) if step <= most * (1 + _SLACK))
 
 
 def largest_radius(certificates: Certificates) -> float:
@@ -82,15 +77,11 @@ def carried(certificates: Certificates, radii: Sequence[float]) -> tuple[float, 
 
 
 def probabilities(certificates: Certificates) -> Floats | None:
-    """p_A of each input; None where counts are not known, or are of several members (EAS).
-
-    Where sampling ended with the n0 samples, which chose a wrong class, it is estimated from these.
-    """
+    """p_A of each input, from the n0 samples where sampling ended there; None without counts or of EAS."""
     counts, first, truth = certificates.counts, certificates.selection_counts, certificates.truth
     if counts is None or counts.ndim != 2 or truth is None:
         return None
     if first is not None:
         counts = np.where(certificates.is_bounded[:, None], counts, first)
-    return np.asarray(
-        (counts * (np.arange(counts.shape[1]) == truth[:, None])).sum(axis=1) / counts.sum(axis=1)
-    )
+    of_truth = (counts * (np.arange(counts.shape[1]) == truth[:, None])).sum(axis=1)
+    return np.asarray(of_truth / counts.sum(axis=1))

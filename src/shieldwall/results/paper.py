@@ -35,22 +35,18 @@ class PaperRow:
     label: str
     dataset: str
     method: str
-    base: str
-    """What an ensemble's members were trained by, or what DRT wraps."""
+    base: str  #: what an ensemble's members were trained by, or what DRT wraps
     protocol: str
     sigma: float | None
-    rho: tuple[float, float] | None
-    """The weights of DRT's two terms, (rho_gd, rho_cm)."""
-    accuracy: Mapping[float, float] = field(hash=False)
-    """Radius -> certified accuracy in percent."""
+    rho: tuple[float, float] | None  #: the weights of DRT's two terms, (rho_gd, rho_cm)
+    accuracy: Mapping[float, float] = field(hash=False)  #: radius -> certified accuracy in percent
     acr: float | None
-    note: str = ""
-    """What makes a number of the row doubtful."""
+    note: str = ""  #: what makes a number of the row doubtful
 
     @property
     def number(self) -> int:
         """Of the table, as it is counted in the paper."""
-        return 1 + list(dict.fromkeys(row.table for row in _all_rows())).index(self.table)
+        return 1 + [*dict.fromkeys(row.table for row in _all_rows())].index(self.table)
 
 
 def rows(table: str | None = None, dataset: str | None = None) -> tuple[PaperRow, ...]:
@@ -59,11 +55,9 @@ def rows(table: str | None = None, dataset: str | None = None) -> tuple[PaperRow
 
 
 def counterpart(recipe: "Recipe", vote: str, sigma: float | None) -> PaperRow | None:
-    """The first of the paper's rows for a vote of this run at a sigma, None for the best over sigma.
-
-    It has the ACR of another row where its own table prints none.
-    """
-    vote = "member-1" if is_member(vote) else vote  # the first stands for any
+    """The first of the paper's rows for a vote of this run at a sigma, None for the best over sigma, with the
+    ACR of another row where its own table prints none."""
+    vote = "member-1" if is_member(vote) else vote  # the first stands for the paper's single model
     fitting = [row for row in rows(dataset=recipe.data) if row.sigma == sigma and is_of(row, recipe, vote)]
     if not fitting:
         return None
@@ -73,10 +67,7 @@ def counterpart(recipe: "Recipe", vote: str, sigma: float | None) -> PaperRow | 
 
 
 def is_of(row: PaperRow, recipe: "Recipe", vote: str) -> bool:
-    """Whether the row is of a vote of this run, or of the best of several of which the run can be one.
-
-    Of several members that vote alone, the first stands for the paper's single model.
-    """
+    """Whether the row is of a vote of this run, or of the best of several of which the run can be one."""
     if recipe.noise != "gaussian" or row.dataset != recipe.data or (is_member(vote) and vote != "member-1"):
         return False
     method, base, protocol = _called(recipe, vote)
@@ -95,18 +86,17 @@ def weights_of_drt(recipe: "Recipe") -> tuple[float, float]:
 
 def _called(recipe: "Recipe", vote: str) -> tuple[str, str, str]:
     """The method, base and protocol that the paper would write for a vote of a run."""
-    name = str(recipe.objective.get("name"))
-    single = "single" if is_member(vote) else vote
+    name, is_single = str(recipe.objective.get("name")), is_member(vote)
     if name == "drt":
         base = str(recipe.objective.get("base", {"name": "gaussian"}).get("name"))
         rho_gd, rho_cm = weights_of_drt(recipe)
         if rho_gd and rho_cm:
-            return "drt", base, single
+            return "drt", base, "single" if is_single else vote
         return "gd-only" if rho_gd else "cm-only" if rho_cm else "", base, vote
     if name in ("adp", "gal"):
         return name, "gaussian", vote
-    if is_member(vote):
-        return name, "", single
+    if is_single:
+        return name, "", "single"
     return ("sween", name, "we") if vote == "we-sween" else ("ensemble", name, vote)
 
 
@@ -119,12 +109,9 @@ def _all_rows() -> tuple[PaperRow, ...]:
 def _row(line: dict[str, str]) -> PaperRow:
     names = ("table", "label", "dataset", "method", "base", "protocol", "note")
     numbers = {name: float(cell) for name, cell in line.items() if name not in names and cell}
+    by_radius = {float(name): share for name, share in numbers.items() if name[0].isdigit()}
+    rho = (numbers["rho_gd"], numbers["rho_cm"]) if "rho_gd" in numbers else None
     return PaperRow(
-        **{name: line[name] for name in names},
-        sigma=numbers.get("sigma"),
-        rho=(numbers["rho_gd"], numbers["rho_cm"]) if "rho_gd" in numbers else None,
-        accuracy=MappingProxyType(
-            {float(name): share for name, share in numbers.items() if name[0].isdigit()}
-        ),
-        acr=numbers.get("acr"),
-    )
+        **{name: line[name] for name in names}, sigma=numbers.get("sigma"), rho=rho,
+        accuracy=MappingProxyType(by_radius), acr=numbers.get("acr"),
+    )  # fmt: skip

@@ -8,7 +8,8 @@ other/sigma_0.25                        a file of another tool, called by its ow
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -31,35 +32,16 @@ FOLDER = "certificates"
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """One run, or one certificate file of another tool, as its files say.
+    """One run, or one certificate file of another tool, as its files say; what they do not say is empty."""
 
-    A field is empty or None where the files do not record it.
-    """
-
-    base: str
-    """The name of the recipe, or of the folder or the file."""
-    home: Path
-    """The folder it was read from; of an archive its path without the suffix."""
-    certificates: dict[str, Certificates]
-    """By vote: members by number, then WE, MME and EAS, then the rest by name."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The text of the run's other files, by name; `settings.yaml` is that of its certificates."""
-    is_run: bool = True
-    """Whether it is a run, not a single file."""
-    place: str = ""
-    """What distinguishes it from others of the same name: what differs in the recipe, or its path's end."""
-    varied: Mapping[str, str] = field(default_factory=dict)
-    """The keys in which its recipe differs from those of the same name, if that distinguishes them."""
-    sums: Sums | None = None
-    """The digests of its files, which those read here agree with."""
-    named: dict[str, str | None] = field(default_factory=dict)
-    """The vote that each certificate file names, by the file's own."""
-
-    def add(self, vote: str, content: bytes, source: str) -> None:
-        """Read a certificate file that is called by this vote; of another tool it may name its own."""
-        certificates, named = parse(content, source)
-        vote = vote if self.is_run else named or vote
-        self.certificates[vote], self.named[vote] = certificates, named
+    base: str  #: the name of the recipe, or of the folder or the file
+    home: Path  #: the folder it was read from; of an archive its path without the suffix
+    certificates: dict[str, Certificates]  #: by vote: members, WE, MME, EAS, then the rest by name
+    files: Mapping[str, str] = field(default_factory=dict)  #: texts of the run's other files
+    is_run: bool = True  #: whether it is a run, not a single file
+    place: str = ""  #: what tells it from others of its name: keys of the recipe, or its path's end
+    varied: Mapping[str, str] = field(default_factory=dict)  #: these keys, if they tell it apart
+    sums: Sums | None = None  #: the digests of its files, which those read here agree with
 
     @property
     def name(self) -> str:
@@ -69,24 +51,21 @@ class RunRecord:
     @property
     def logs(self) -> list["Log"]:
         """The certificates of each vote, called by run and vote."""
-        name = self.name
-        return [
-            Log(f"{name} {vote_title(vote)}" if self.is_run else name, name, vote, certificates, self)
-            for vote, certificates in self.certificates.items()
-        ]
+        name, votes = self.name, self.certificates.items()
+        titles = [f"{name} {vote_title(vote)}" if self.is_run else name for vote in self.certificates]
+        return [Log(title, name, *vote, self) for title, vote in zip(titles, votes, strict=True)]
 
     @cached_property
-    def recipe_content(self) -> Mapping[str, Any] | None:
-        """The recipe as it is written."""
-        return next(iter(self._mappings("recipe.yaml")), None)
+    def recipe_content(self) -> Mapping[str, Any]:
+        """The recipe as it is written, empty where there is none."""
+        return next(iter(self._mappings("recipe.yaml")), {})
 
     @cached_property
     def recipe(self) -> Recipe | None:
         """The recipe; None where there is none, or one that this version does not read."""
-        try:
-            return None if self.recipe_content is None else from_mapping(self.recipe_content)
-        except UserError:
-            return None
+        with suppress(UserError):
+            return from_mapping(self.recipe_content)
+        return None
 
     @cached_property
     def origins(self) -> Sequence[Mapping[str, Any]]:
@@ -100,11 +79,10 @@ class RunRecord:
 
     def _mappings(self, file: str) -> list[Mapping[str, Any]]:
         """The documents of a file, none where one cannot be read."""
-        try:
+        with suppress(UserError):
             content = yaml_documents(self.files.get(file, ""), "")
-        except UserError:
-            return []
-        return content if all(isinstance(document, dict) for document in content) else []
+            return content if all(isinstance(document, dict) for document in content) else []
+        return []
 
     @cached_property
     def environment(self) -> Mapping[str, Mapping[str, Any]]:
@@ -120,22 +98,17 @@ class RunRecord:
         """What attacks on the test inputs found, by vote."""
         if self.settings.get(SPLIT) == HELD_OUT:
             return {}
-        texts = {name: text for name, text in self.files.items() if name.startswith("attack/")}
-        return {_stem(Path(name)): Attack.parse(text, str(self.home / name)) for name, text in texts.items()}
+        names = [name for name in self.files if name.startswith("attack/")]
+        return {_stem(Path(name)): Attack.parse(self.files[name], str(self.home / name)) for name in names}
 
     @cached_property
     def training(self) -> Sequence[Mapping[str, Any]]:
         """The epochs of the training log; a last line that was cut off is left out."""
-        lines = self.files.get("training.jsonl", "").split("\n")
+        *lines, _ = self.files.get("training.jsonl", "").split("\n")
         epochs: list[Mapping[str, Any]] = []
         for number, line in enumerate(lines, start=1):
             where = f"{self.home / 'training.jsonl'}, line {number}"
-            try:
-                epoch = json_value(line, where)
-            except UserError:
-                if number == len(lines):
-                    break
-                raise
+            epoch = json_value(line, where)
             if not isinstance(epoch, dict) or not isinstance(epoch.get("epoch"), int):
                 raise UserError(f"{where} is damaged: it has no epoch; repair or delete it")
             epochs.append(epoch)
@@ -183,25 +156,11 @@ def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
     their order or each other.
     """
     files = {file.resolve(): file for path in map(Path, paths) for file in _certificate_files(path)}
-    records: dict[Path, RunRecord] = {}
-    texts_of_run = cache(_texts_of_run)  # several folders of certificates may be of one run
+    by_home: dict[Path, list[Path]] = defaultdict(list)
     for resolved, file in files.items():
-        if is_archive(file):
-            records[resolved] = _read_archive(file)
-            continue
-        run, content = _run_folder(file), read_file(file)
-        key = _home(file) if run else resolved
-        if run:
-            sums, texts = texts_of_run(run)
-            if key not in records:
-                sums.check_listed(_name_in(run, file.parent), certificate_names(file.parent))
-                texts = {**texts, **_texts(file.parent, ["settings.yaml"], sums)}
-                records[key] = RunRecord(_recipe_name(texts, run), key, {}, texts, sums=sums)
-            sums.check(_name_in(run, file), content)
-        else:
-            records[key] = RunRecord(_stem(file), _home(file), {}, is_run=False)
-        records[key].add(_stem(file), content, str(file))
-    return _told_apart(list(records.values()))
+        by_home[resolved if is_archive(file) or not _run_folder(file) else _home(file)].append(file)
+    read_once = cache(read_file)  # several folders of certificates may be of one run
+    return _told_apart([_record(of_home, read_once) for of_home in by_home.values()])
 
 
 def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecord]:
@@ -216,63 +175,73 @@ def held_out_records(records: Iterable[RunRecord], folder: str) -> list[RunRecor
     return held_out
 
 
-def _texts_of_run(run: Path) -> tuple[Sums, dict[str, str]]:
-    sums = Sums.read(run)
-    attacks = [_name_in(run, file) for file in sorted(run.glob("attack/*.tsv"))]
-    return sums, _texts(run, [*RUN_FILES, *attacks], sums)
+def _record(files: Sequence[Path], read_once: Callable[[Path], bytes]) -> RunRecord:
+    """The record of an archive, of certificate files in one folder of a run, or of another tool's file."""
+    file, run, home, folder = files[0], _run_folder(files[0]), _home(files[0]), FOLDER
+    if is_archive(file):
+        run, home = file, file.resolve().with_name(file.name.removesuffix(SUFFIX))
+        content = read_archive(file)
+        names = [name for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
+        sources = {name: f"{file}, {name}" for name in sorted(names, key=_place_in_table)}
+    elif run is None:
+        certificates, vote = parse(read_file(file), str(file))
+        return RunRecord(_stem(file), home, {vote or _stem(file): certificates}, is_run=False)
+    else:
+        folder = _name_in(run, file.parent)
+        sources = {_name_in(run, file): str(file) for file in files}
+        attacks = sorted(_name_in(run, file) for file in run.glob("attack/*.tsv"))
+        names = [SUMS, *RUN_FILES, *attacks, f"{folder}/settings.yaml", *sources]
+        content = {name: read_once(run / name) for name in names if (run / name).is_file()}
+    sums = Sums.parse(content.get(SUMS, b""), run)
+    if is_archive(file):
+        sums.check_packed(content)
+    else:
+        sums.check_listed(folder, certificate_names(file.parent))
+        for name, data in content.items():
+            sums.check(name, data)
+    if not sources:
+        raise UserError(f"{file}: this packed run has no certificates")
+    texts = {
+        name.removeprefix(f"{folder}/"): data.decode(errors="replace")
+        for name, data in content.items()
+        if name in (*RUN_FILES, f"{folder}/settings.yaml") or name.startswith("attack/")
+    }
+    recipe = next(iter(yaml_documents(texts.get("recipe.yaml", ""), str(run / "recipe.yaml"))), None)
+    base = recipe["name"] if isinstance(recipe, dict) and "name" in recipe else run.name.removesuffix(SUFFIX)
+    parsed = {_stem(Path(name)): parse(content[name], source) for name, source in sources.items()}
+    certificates_by_vote = {vote: table for vote, (table, _) in parsed.items()}
+    record = RunRecord(title(base), home, certificates_by_vote, texts, sums=sums)
+    check_votes(parsed, record.settings, home)
+    return record
 
 
 def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Check the records, and give those of one name what differs in their recipes, or their path's end."""
+    """Those of one name with what differs in their recipes, or their path's end."""
     by_name: dict[str, list[RunRecord]] = defaultdict(list)
     for record in records:
         by_name[record.base].append(record)
-        if record.is_run:
-            check_votes(record.certificates, record.named, record.settings, record.home)
     told = {}
     for same in by_name.values():
         homes = {record.home for record in same}
-        for record, own in zip(same, _varied(same), strict=True):
-            place = ", ".join(f"{key} {value}" for key, value in own.items())
-            if not own and len(homes) > 1:
-                place = _shortest(record.home, homes)
-            told[record] = replace(record, place=place, varied=own)
+        for record, varied in zip(same, _varied(same), strict=True):
+            depth = 1  # of the shortest end of its path that no other path has
+            while len({home.parts[-depth:] for home in homes}) < len(homes):
+                depth += 1
+            place = "/".join(record.home.parts[-depth:]) if len(homes) > 1 else ""
+            keys = ", ".join(f"{key} {value}" for key, value in varied.items())
+            told[record] = replace(record, place=keys or place, varied=varied)
     return [told[record] for record in records]
 
 
 def _varied(records: Sequence[RunRecord]) -> list[dict[str, str]]:
     """What differs in the recipes of these runs; nothing where that does not distinguish them."""
-    recipes = [content for record in records if (content := record.recipe_content) is not None]
-    nothing: list[dict[str, str]] = [{} for _ in records]
-    if len(recipes) < len(records) or len(records) < 2:
-        return nothing
-    different = distinctions(recipes)
-    seedless = [{key: value for key, value in own.items() if key != "seed"} for own in different]
-    if not seedless[0]:
-        return nothing
-    for told in (seedless, different):
-        if len({str(own) for own in told}) == len(records):
-            return told
-    return nothing
-
-
-def _read_archive(path: Path) -> RunRecord:
-    content = read_archive(path)
-    sums = Sums.parse(content.get(SUMS, b""), path)
-    sums.check_packed(content)
-    texts = {
-        name.removeprefix(f"{FOLDER}/"): content[name].decode(errors="replace")
-        for name in (*RUN_FILES, f"{FOLDER}/settings.yaml")
-        if name in content
-    }
-    files = [Path(name) for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
-    if not files:
-        raise UserError(f"{path}: this packed run has no certificates")
-    home = path.resolve().with_name(path.name.removesuffix(SUFFIX))
-    record = RunRecord(_recipe_name(texts, path), home, {}, texts, sums=sums)
-    for file in sorted(files, key=_place_in_table):
-        record.add(file.name.removesuffix(".tsv"), content[str(file)], f"{path}, {file}")
-    return record
+    recipes = [content for record in records if (content := record.recipe_content)]
+    different = distinctions(recipes) if 1 < len(recipes) == len(records) else [{}]
+    seedless = [{key: value for key, value in varied.items() if key != "seed"} for varied in different]
+    for varied in (seedless, different) if seedless[0] else ():
+        if len({str(keys) for keys in varied}) == len(records):
+            return varied
+    return [{} for _ in records]
 
 
 def _certificate_files(path: Path) -> list[Path]:
@@ -283,13 +252,12 @@ def _certificate_files(path: Path) -> list[Path]:
         return [path]
     run = path.parent if path.name == FOLDER else path
     is_run = (run / "recipe.yaml").exists() or (run / FOLDER).is_dir()
-    folder = run / FOLDER if is_run else path
-    files = sorted(folder.glob("*.tsv"), key=_place_in_table)
-    if not files and is_run:
+    files = sorted((run / FOLDER if is_run else path).glob("*.tsv"), key=_place_in_table)
+    if files:
+        return files
+    if is_run:
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
-    if not files:
-        raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
-    return files
+    raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
 
 
 def _run_folder(file: Path) -> Path | None:
@@ -306,8 +274,8 @@ def _home(file: Path) -> Path:
     return folder.parent if folder.name == FOLDER else folder
 
 
-def _place_in_table(file: Path) -> tuple[int, int, str]:
-    return vote_order(_stem(file))
+def _place_in_table(file: Path | str) -> tuple[int, int, str]:
+    return vote_order(_stem(Path(file)))
 
 
 def _stem(file: Path) -> str:
@@ -317,30 +285,3 @@ def _stem(file: Path) -> str:
 
 def _name_in(run: Path, file: Path) -> str:
     return file.resolve().relative_to(run).as_posix()
-
-
-def _texts(folder: Path, names: Iterable[str], sums: Sums) -> dict[str, str]:
-    texts = {}
-    for name in names:
-        file = folder / name
-        if file.is_file():
-            content = read_file(file)
-            sums.check(_name_in(sums.home, file), content)
-            texts[name] = content.decode(errors="replace")
-    return texts
-
-
-def _recipe_name(files: Mapping[str, str], source: Path) -> str:
-    text = files.get("recipe.yaml", "")
-    content = next(iter(yaml_documents(text, str(source / "recipe.yaml"))), None)
-    if isinstance(content, dict) and "name" in content:
-        return title(content["name"])
-    return title(source.name.removesuffix(SUFFIX))
-
-
-def _shortest(home: Path, homes: set[Path]) -> str:
-    """The shortest end of a path that no other path has."""
-    depth = 1
-    while len({other.parts[-depth:] for other in homes}) < len(homes):
-        depth += 1
-    return "/".join(home.parts[-depth:])

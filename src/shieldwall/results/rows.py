@@ -2,11 +2,11 @@
 
 Runs that differ only by seed are averaged. An envelope shows the runs of one method at several sigmas as one
 row, A(r) = max over sigma of A_sigma(r), as the main tables of the literature do. Sigma is chosen for each
-radius on the test inputs: no single classifier has this curve, and it lies a little above that of the sigma
-that is truly best. It does not where certificates of held-out images choose.
+radius on the test inputs, so A lies a little above that of the sigma that is truly best, and no single
+classifier has it; it does not where certificates of held-out images choose.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from shieldwall.errors import UserError, unknown_name
+from shieldwall.recipes.recipe import dotted
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.results.record import Log, RunRecord
 from shieldwall.vocabulary import vote_title
@@ -28,12 +29,9 @@ _NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
 class Row:
     title: str
     run: str
-    by_sigma: tuple[tuple[Log, ...], ...]
-    """For each sigma, or each run of a choice, the logs that differ by seed, the same number each time."""
-    over: str = "sigma"
-    """What the best is chosen over, where there are several."""
-    held_out: tuple[tuple[Log, ...], ...] = ()
-    """The same on held-out inputs, where these choose the best."""
+    by_sigma: tuple[tuple[Log, ...], ...]  #: for each sigma, or run of a choice, the logs that differ by seed
+    over: str = "sigma"  #: what the best is chosen over, where there are several
+    held_out: tuple[tuple[Log, ...], ...] = ()  #: the same on held-out inputs, where these choose the best
 
     @property
     def logs(self) -> list[Log]:
@@ -45,8 +43,7 @@ class Row:
 
     @property
     def num_inputs(self) -> int:
-        """The number of inputs, the same for all certificates of the row."""
-        return len(self.certificates[0])
+        return len(self.certificates[0])  # the same for all of the row
 
     @property
     def num_wanted(self) -> int:
@@ -64,8 +61,17 @@ class Row:
 
     @property
     def record(self) -> RunRecord:
-        """What the row's first run says."""
-        return self.logs[0].record
+        return self.logs[0].record  # of the first run
+
+    @property
+    def recipe(self) -> Mapping[str, Any]:
+        """The recipe of the row's first run as it is written; empty for a log that stands alone."""
+        return self.record.recipe_content
+
+    @property
+    def method(self) -> str:
+        """The name of the recipe without its sigma, or else of the run."""
+        return method_of(str(self.recipe.get("name", self.run)), self.recipe.get("sigma"))
 
     @property
     def is_member(self) -> bool:
@@ -82,20 +88,15 @@ class Row:
 
     @property
     def combines(self) -> str:
-        """What the row shows as one: "best sigma", "3 seeds", both, or nothing."""
-        best = f"best {self.over} of {len(self.by_sigma)} runs"
-        parts = [best] if self.is_envelope else []
-        return ", ".join([*parts, f"{self.seeds} seeds"] if self.seeds > 1 else parts)
+        """What the row shows as one: "best sigma of 3 runs", "3 seeds", both, or nothing."""
+        parts = [f"best {self.over} of {len(self.by_sigma)} runs"] * self.is_envelope
+        return ", ".join(parts + [f"{self.seeds} seeds"] * (self.seeds > 1))
 
 
 def rows_of(
-    records: Iterable[RunRecord],
-    votes: Collection[str] = (),
-    *,
-    average_seeds: bool = True,
-    best_over: Sequence[str] = (),
-    held_out: Iterable[RunRecord] = (),
-) -> list[Row]:
+    records: Iterable[RunRecord], votes: Collection[str] = (), *, average_seeds: bool = True,
+    best_over: Sequence[str] = (), held_out: Iterable[RunRecord] = (),
+) -> list[Row]:  # fmt: skip
     """The rows of these runs, for all votes or the named ones, in the order they were read.
 
     The best over some keys is chosen by `held_out`, the runs' certificates of held-out inputs, if given.
@@ -111,16 +112,17 @@ def rows_of(
         rows = average_over_seeds(rows)
     if not best_over:
         return rows
-    choosing = {(each.home.parent, log.vote): log for each in held_out for log in each.logs}
-    best = envelope_rows(rows, best_over)
+    best, choosing = envelope_rows(rows, best_over), {}
+    for log in (log for record in held_out for log in record.logs):
+        choosing[log.record.home.parent, log.vote] = log
     return [_chosen(row, choosing) if choosing and row.is_envelope else row for row in best]
 
 
 def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
     """The row with the certificates that choose its best."""
-    for home, vote in ((log.record.home, log.vote) for log in row.logs):
-        if (home, vote) not in choosing:
-            raise UserError(f"{home} has no held-out certificates of the vote {vote}")
+    for log in row.logs:
+        if (log.record.home, log.vote) not in choosing:
+            raise UserError(f"{log.record.home} has no held-out certificates of the vote {log.vote}")
     held_out = tuple(tuple(choosing[log.record.home, log.vote] for log in logs) for logs in row.by_sigma)
     if len({certification_key(log) for logs in held_out for log in logs}) > 1:
         raise UserError(f"{row.title}: the held-out certificates differ in their inputs or settings")
@@ -128,23 +130,18 @@ def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
 
 
 def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
-    """Average the rows of one vote over runs whose recipes differ only by seed.
+    """Average the rows of one vote over runs that differ only by seed, certified in the same way.
 
-    They must have been certified with the same settings on the same inputs. If two runs have the same seed,
-    none of the group is averaged. An averaged row takes the place of its first run.
+    If two have the same seed, none of the group is averaged.
     """
     groups = _groups(rows, lambda row: (recipe_key(row), row.certificates[0].sigma))
-    samples = [
-        group for group in groups if len({str(_recipe(row).get("seed")) for row in group}) == len(group)
-    ]
-    places: dict[str, set[str]] = defaultdict(set)
-    for group in samples:
-        places[group[0].record.base].add(_place(group))
+    samples = [group for group in groups if len({str(row.recipe.get("seed")) for row in group}) == len(group)]
+    places = {(group[0].record.base, _place(group)) for group in samples}
+    bases = Counter(base for base, _ in places)
 
     def mean(group: Sequence[Row]) -> Row:
-        run = group[0].record.base
-        if len(places[run]) > 1:
-            run = f"{run} ({_place(group)})"
+        base = group[0].record.base
+        run = f"{base} ({_place(group)})" if bases[base] > 1 else base
         return Row(f"{run} {vote_title(group[0].vote)}", run, (tuple(row.logs[0] for row in group),))
 
     return _joined(rows, samples, mean)
@@ -153,13 +150,13 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
 def envelope_rows(rows: Sequence[Row], over: Sequence[str] = ("sigma",)) -> list[Row]:
     """The same as `best_rows`, of rows of which some can be joined."""
     best = best_rows(rows, over)
-    if len(best) < len(rows):
-        return best
-    option = "--envelope" if tuple(over) == ("sigma",) else f"--best-over {','.join(over)}"
-    raise UserError(
-        f"{option} needs one method at two or more sigmas, or with other values of that, with one run or the "
-        "same number of seeds at each sigma, certified with the same settings"
-    )
+    if len(best) == len(rows):
+        option = "--envelope" if tuple(over) == ("sigma",) else f"--best-over {','.join(over)}"
+        raise UserError(
+            f"{option} needs one method at two or more sigmas, or with other values of that, with one run or "
+            "the same number of seeds at each sigma, certified with the same settings"
+        )
+    return best
 
 
 def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
@@ -172,26 +169,19 @@ def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
         for sigma in sigmas_of(group) if "sigma" in over else ():
             at_sigma = [row for row in group if sigmas_of([row]) == [sigma]]
             if len({recipe_key(row, over) for row in at_sigma}) > 1:
-                raise UserError(
-                    f"{', '.join(row.run for row in at_sigma)} differ at sigma {sigma:g} in more than "
-                    f"{', '.join(over)}: add it, such as --best-over rho,sigma, or show fewer runs"
-                )
+                what = f"{', '.join(row.run for row in at_sigma)} differ at sigma {sigma:g} in more than"
+                advice = "add it, such as --best-over rho,sigma, or show fewer runs"
+                raise UserError(f"{what} {', '.join(over)}: {advice}")
         if len({row.seeds for row in group}) > 1:
             # A mean over three seeds and a single run have no deviation or interval in common.
             counts = [f"{row.seeds} at sigma {row.certificates[0].sigma:g}" for row in group]
-            raise UserError(
-                f"{envelope_row(group).title}: an envelope needs the same number of seeds at each sigma; "
-                f"given: {', '.join(counts[:-1])} and {counts[-1]}"
-            )
+            rule = f"{envelope_row(group).title}: an envelope needs the same number of seeds at each sigma"
+            raise UserError(f"{rule}; given: {', '.join(counts[:-1])} and {counts[-1]}")
     return _joined(rows, groups, partial(envelope_row, over=", ".join(over)))
 
 
 def sigma_groups(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each method and vote with the same settings at two or more sigmas, one row at each.
-
-    The numbers of a method, such as its learning rate and weights, may change with sigma. A method with two
-    rows at one sigma has no group: its envelope would be over more than sigma.
-    """
+    """The rows of each method and vote with the same settings at two or more sigmas, one row at each."""
     return [group for group in _groups(rows, method_key) if len(sigmas_of(group)) == len(group)]
 
 
@@ -199,14 +189,12 @@ def _groups(rows: Sequence[Row], key: Callable[[Row], object]) -> list[list[Row]
     """The rows with equal keys that were certified in the same way, where there are several."""
     groups: dict[object, list[Row]] = defaultdict(list)
     for row in rows:
-        if _recipe(row):
+        if row.recipe:
             groups[key(row), certification_key(row.logs[0])].append(row)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _joined(
-    rows: Sequence[Row], groups: Sequence[Sequence[Row]], join: Callable[[Sequence[Row]], Row]
-) -> list[Row]:
+def _joined(rows: Sequence[Row], groups: Sequence[list[Row]], join: Callable[[list[Row]], Row]) -> list[Row]:
     """The rows with each group as one, in the place of its first."""
     first = {group[0]: join(group) for group in groups}
     others = {row for group in groups for row in group[1:]}
@@ -215,8 +203,8 @@ def _joined(
 
 def envelope_row(rows: Sequence[Row], over: str = "sigma") -> Row:
     """Rows at several sigmas, or of several runs, as one."""
-    name = _method({"name": rows[0].run, **_recipe(rows[0])})
-    return Row(f"{name} {vote_title(rows[0].vote)}", name, tuple(tuple(row.logs) for row in rows), over)
+    method, by_sigma = rows[0].method, tuple(tuple(row.logs) for row in rows)
+    return Row(f"{method} {vote_title(rows[0].vote)}", method, by_sigma, over)
 
 
 def titles(rows: Sequence[Row]) -> list[str]:
@@ -239,15 +227,11 @@ def shared_norm(rows: Sequence[Row]) -> str:
     norm = _NORMS[first.certificates.norm]
     for log in logs:
         if (other := _NORMS[log.certificates.norm]) != norm:
-            raise UserError(
-                f"radii of different norms cannot be compared: {first.title} has {norm} radii, "
-                f"{log.title} has {other} radii; show one norm at a time"
-            )
+            radii = f"{first.title} has {norm} radii, {log.title} has {other} radii"
+            raise UserError(f"radii of different norms cannot be compared: {radii}; show one norm at a time")
         if log.certificates.value_range != first.certificates.value_range:
-            raise UserError(
-                f"{first.title} and {log.title} have radii for pixels in different ranges; show those of "
-                "certificates.in_unit_range()"
-            )
+            what = "have radii for pixels in different ranges; show those of certificates.in_unit_range()"
+            raise UserError(f"{first.title} and {log.title} {what}")
     return norm
 
 
@@ -267,11 +251,6 @@ def method_of(name: str, sigma: object) -> str:
     return name.removesuffix(f"-{sigma}")
 
 
-def _recipe(row: Row) -> Mapping[str, Any]:
-    """The recipe of the row's first run as it is written; empty for a log that stands alone."""
-    return row.record.recipe_content or {}
-
-
 def recipe_key(row: Row, over: Sequence[str] = ()) -> str:
     """The row's recipe without its seed and the keys in `over`, as text that is equal for equal recipes.
 
@@ -279,21 +258,22 @@ def recipe_key(row: Row, over: Sequence[str] = ()) -> str:
     known, the folder that it started from counts.
     """
     weights = ("objective.rho_gd", "objective.rho_cm") if "rho" in over else ()
-    without = {"seed", "name", *_STARTS, *over, *weights}
-    recipe, origins = _recipe(row), row.record.origins
-    folder = None if origins else next((recipe[key] for key in _STARTS if key in recipe), None)
-    return repr([folder, *((_method(part), _in_order(part, without)) for part in (recipe, *origins))])
+    without = tuple(f"{key}." for key in ("seed", "name", *_STARTS, *over, *weights))
+    parts = (row.recipe, *row.record.origins)
+    folder = None if len(parts) > 1 else next((row.recipe[key] for key in _STARTS if key in row.recipe), None)
+    names = [method_of(str(part.get("name")), part.get("sigma")) for part in parts]
+    kept = [{k: v for k, v in dotted(part).items() if not f"{k}.".startswith(without)} for part in parts]
+    return repr([folder, names, [sorted(values.items()) for values in kept]])
 
 
 def method_key(row: Row) -> str:
     """The method that a recipe names and runs, on what: of the objective's numbers, only which are 0."""
-    recipe = _recipe(row)
-    on = [recipe.get(key) for key in ("data", "model", "noise", "members")]
-    return repr([_method(recipe), on, _in_order(recipe.get("objective"), numbers=False)])
-
-
-def _method(recipe: Mapping[str, Any]) -> str:
-    return method_of(str(recipe.get("name")), recipe.get("sigma"))
+    on = [row.recipe.get(key) for key in ("data", "model", "noise", "members")]
+    objective = dotted({"objective": row.recipe.get("objective")})
+    values = {
+        key: bool(value) if isinstance(value, int | float) else value for key, value in objective.items()
+    }
+    return repr([row.method, on, sorted(values.items())])
 
 
 def certification_key(log: Log) -> tuple[object, ...]:
@@ -323,12 +303,3 @@ def _place(rows: Sequence[Row]) -> str:
     if varied := rows[0].record.varied:
         return ", ".join(f"{key} {value}" for key, value in varied.items() if key != "seed")
     return ", ".join(row.record.place for row in rows)
-
-
-def _in_order(part: Any, without: Set[str] = frozenset(), prefix: str = "", *, numbers: bool = True) -> str:
-    """A part of a recipe as text, whatever the order of its keys; without numbers, only which are 0."""
-    if isinstance(part, Mapping):
-        named = {f"{prefix}{key}": value for key, value in part.items()}
-        kept = sorted(named.keys() - without)
-        return repr([(key, _in_order(named[key], without, f"{key}.", numbers=numbers)) for key in kept])
-    return repr(bool(part) if isinstance(part, int | float) and not numbers else part)

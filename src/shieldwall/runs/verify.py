@@ -165,7 +165,7 @@ def check_counts_in(folder: Path) -> None:
         certificates = {vote: table for vote, (table, _) in parsed.items()}
         if "shard" in settings:  # its inputs begin anywhere
             settings.pop("every", None)
-        check_votes(certificates, {vote: named for vote, (_, named) in parsed.items()}, settings, folder)
+        check_votes(parsed, settings, folder)
         check_counts(certificates, settings, str(folder))
 
 

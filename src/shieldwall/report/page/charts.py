@@ -1,12 +1,12 @@
 """Line charts of certified accuracy and of training logs, as SVG in the page itself: whole without scripts,
 which only hide and show lines.
 
-The SVG holds the lines alone and stretches to any width and height; its strokes do not (vector-effect).
-Ticks, symbols and numbers are text and small pictures placed on it in percent, so that letters keep their
-size on a phone. Coordinates are those of a square of SIZE.
+The SVG holds the lines alone, in a square of SIZE that stretches to any width and height. Ticks, symbols and
+numbers are text and small pictures placed on it in percent, so that letters keep their size on a phone.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -60,40 +60,32 @@ class Axis:
 
 
 class Line(NamedTuple):
-    key: int
-    """The place of its curve or run on the page, by which it is hidden and shown."""
+    key: int  #: the place of its curve or run on the page, by which it is hidden and shown
     title: str
     path: str
     look: CurveStyle
-    marks: tuple[tuple[float, float], ...] = ()
-    """Where its symbol or number stands, in percent from the left and from the top."""
-    hidden: bool = False
-    """Whether it starts so."""
+    marks: tuple[tuple[float, float], ...] = ()  #: of its symbol or number: percent from the left and the top
+    hidden: bool = False  #: whether it starts so
 
 
 class Chart(NamedTuple):
-    description: str
-    """What a screen reader says instead of showing it."""
+    description: str  #: what a screen reader says instead of showing it
     x: Axis
     y: Axis
-    lines: list[Line]
-    """From below to above."""
+    lines: list[Line]  #: from below to above
 
     @property
     def ends(self) -> dict[str, tuple[float, float]]:
-        """Of both axes."""
         return {"x": (self.x.low, self.x.high), "y": (self.y.low, self.y.high)}
 
 
 def path(x: Axis, y: Axis, xs: Sequence[float], ys: Sequence[float | None]) -> str:
     """The line through the points, broken where there is no value, without those within a level run."""
     parts: list[str] = []
-    before: float | None = None
-    for k, (value, after) in enumerate(zip(ys, [*ys[1:], None], strict=True)):
+    for k, (before, value, after) in enumerate(zip([None, *ys], ys, [*ys[1:], None], strict=False)):
         if value is not None and not before == value == after:
             point = (f"{place:.1f}".removesuffix(".0") for place in (x.place(xs[k]), SIZE - y.place(value)))
             parts.append(("M" if before is None else "L") + ",".join(point))
-        before = value
     return "".join(parts)
 
 
@@ -103,8 +95,7 @@ class Grid(NamedTuple):
     step: float
     hover_step: float
     radii: tuple[float, ...]
-    hovered: tuple[int, ...]
-    """Places of the radii whose values show under the pointer: multiples of `hover_step`, and the tables'."""
+    hovered: tuple[int, ...]  #: places of the radii shown under the pointer: round ones, and the tables'
 
 
 def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Grid:
@@ -128,23 +119,19 @@ def accuracy_chart(
     x = Axis(f"{norm} radius", 0.0, grid.radii[-1])
     y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (max(int(max(of) / 10) for of in values) + 1)))
     kinds = list(dict.fromkeys((curve.method, curve.protocol) for curve in curves))
-    protocols = choices(curves, "protocol")
     lines = []
     for k, (curve, look) in enumerate(zip(curves, looks, strict=True)):
         # Symbols at other places on each curve, for some may be one line.
         apart = (len(values[k]) - 1) / _SYMBOLS
         shift = (kinds.index((curve.method, curve.protocol)) + 0.5) / len(kinds)
         places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
-        marks = tuple(
-            (x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
-            for place in (places if look.shape or look.number else ())
-        )
-        drawn = path(x, y, grid.radii, values[k])
-        lines.append(Line(k, curve.title, drawn, look, marks, hidden=curve.protocol in hidden))
+        marks = [(x.percent(grid.radii[p]), round(100 - y.percent(values[k][p]), 3)) for p in places]
+        is_marked, drawn = bool(look.shape or look.number), path(x, y, grid.radii, values[k])
+        lines.append(Line(k, curve.title, drawn, look, tuple(marks * is_marked), curve.protocol in hidden))
     # Ensembles first, then members, then envelopes: dashes lie on what is solid.
-    lines.sort(
-        key=lambda line: (curves[line.key].row.is_envelope, protocols.index(curves[line.key].protocol))
-    )
+    protocols = choices(curves, "protocol")
+    order = [(curve.row.is_envelope, protocols.index(curve.protocol)) for curve in curves]
+    lines.sort(key=lambda line: order[line.key])
     what = f"Certified accuracy against {norm} radius, a curve for each run and protocol"
     return Chart(f"{what}; the tables below hold the values.", x, y, lines)
 
@@ -187,27 +174,22 @@ class Panel(NamedTuple):
 
 def panels(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Panel]:
     """The panels of several runs, which lines name by their place; runs without a log have no lines."""
-    lines: dict[str, list[History]] = {}
+    lines: dict[str, list[History]] = defaultdict(list)
     for run, records in enumerate(logs):
         epochs = [record["epoch"] for record in records]
         for key in dict.fromkeys(key for record in records for key in record if key not in _NO_CURVES):
-            numbers = [_number(record.get(key)) for record in records]
-            if any(number is not None for number in numbers):
-                lines.setdefault(key, []).append(History(run, epochs, _shown(key, numbers)))
+            values = [_shown(key, record.get(key)) for record in records]
+            if any(value is not None for value in values):
+                lines[key].append(History(run, epochs, values))
     shown = [Panel(_group(key), _NAMES.get(key, key.replace("_", " ")), of) for key, of in lines.items()]
     return sorted(shown, key=lambda panel: GROUPS.index(panel.group))
 
 
-def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _shown(key: str, numbers: Sequence[float | None]) -> list[float | None]:
-    """Four digits of the finite ones; accuracies that are fractions in percent."""
-    finite = [number if number is not None and math.isfinite(number) else None for number in numbers]
-    is_fraction = all(number is None or 0 <= number <= 1 for number in finite)
-    scale = 100 if is_fraction and _group(key) == GROUPS[0] else 1
-    return [None if number is None else float(f"{scale * number:.4g}") for number in finite]
+def _shown(key: str, value: object) -> float | None:
+    """Four digits of a finite number, accuracies in percent."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(f"{100 * value if _group(key) == GROUPS[0] else value:.4g}")
 
 
 def _group(key: str) -> str:
@@ -218,12 +200,10 @@ def _group(key: str) -> str:
 
 def training_chart(panel: Panel, looks: Sequence[CurveStyle]) -> Chart:
     epochs = [epoch for line in panel.lines for epoch in line.epochs]
-    values = [value for line in panel.lines for value in line.values if value is not None] or [0.0, 1.0]
+    values = [value for line in panel.lines for value in line.values if value is not None]
     room = 0.05 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
     x = Axis("epoch", min(epochs), max(max(epochs), min(epochs) + 1))  # one epoch has an axis too
     y = Axis("", min(values) - room, max(values) + room, max_steps=5)
-    lines = [
-        Line(line.run, "", path(x, y, line.epochs, line.values), looks[line.run]) for line in panel.lines
-    ]
+    lines = [Line(run, "", path(x, y, at, losses), looks[run]) for run, at, losses in panel.lines]
     what = f"{panel.title} by epoch, a line for each run"
     return Chart(f"{what}; the table below holds the last values.", x, y, lines)

@@ -1,40 +1,32 @@
 """The curves of a page and how they look.
 
-Each curve is a row, with the method, protocol and sigma by which a reader picks it.
 A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
-
 With several methods colours show the method, otherwise the protocol. Dashes show the protocol, and symbols
-on the curve the sigma. Members have a thin dotted line with their number. Envelopes are thick, without
-symbols.
+on the curve the sigma. Members have a thin dotted line with their number; envelopes are thick.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shieldwall.recipes import Recipe
 from shieldwall.results.record import Log
-from shieldwall.results.rows import Row, envelope_row, method_of, sigma_groups
+from shieldwall.results.rows import Row, envelope_row, sigma_groups
 from shieldwall.vocabulary import VOTE_TITLES, vote_title
 
 # Signs that source code would confuse with Latin letters.
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 RHO = "\N{GREEK SMALL LETTER RHO}"
 MINUS = "\N{MINUS SIGN}"
-NOTHING = "\N{EN DASH}"
-"""Where there is no number to show."""
+NOTHING = "\N{EN DASH}"  #: where there is no number to show
 UNSTATED = "not stated"
 _MANY_CURVES = 12
-NUM_COLOURS = 12
-"""In page.css."""
+NUM_COLOURS = 12  #: in page.css
 SOLID: tuple[float, ...] = (1, 0)
 DOTTED: tuple[float, ...] = (1.2, 2.4)
 DASHES: tuple[tuple[float, ...], ...] = (
     SOLID, (7, 3), (9, 3, 2, 3), (16, 4), (4, 3), (9, 3, 2, 3, 2, 3), (16, 3, 4, 3), (4, 7),
 )  # fmt: skip
 _THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
-
-
 SHAPES = (  # symbols as paths between -1 and 1
     "M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z",
     "M-1,.8L0,-1L1,.8Z",
@@ -52,8 +44,7 @@ class Curve:
     row: Row
     method: str
     protocol: str
-    sigma: str
-    """Of an envelope all of them."""
+    sigma: str  #: of an envelope all of them
 
     @property
     def title(self) -> str:
@@ -64,16 +55,13 @@ class Curve:
 
 def log_curves(rows: Sequence[Row]) -> list[Curve]:
     """A curve for each row of one log, in the same order."""
-    methods = _methods({row.run: row.record.recipe for row in rows})
+    methods = _methods(rows)
     return [Curve(row, methods[row.run], _protocol(row.logs[0]), _sigma(row.logs[0])) for row in rows]
 
 
 def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
-    """A curve for each method and protocol with more than one sigma, one log at each.
-
-    Runs with another seed count as another method here.
-    """
-    envelopes: list[Curve] = []
+    """A curve for each method, by seed too, and each protocol with several sigmas, one log at each."""
+    envelopes = []
     for method in choices(curves, "method"):
         of_row = {curve.row: curve for curve in curves if curve.method == method}
         for group in sigma_groups([*of_row]):
@@ -101,14 +89,10 @@ def starts_hidden(curves: Sequence[Curve]) -> set[str]:
     return special if is_crowded else set()
 
 
-def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
+def _methods(rows: Sequence[Row]) -> dict[str, str]:
     """The method of each run: its recipe's name without the sigma, with the seed where seeds differ. Runs
     that are still equal at a sigma keep the run's own name."""
-    keys = {
-        run: (run, None, None) if recipe is None else
-        (method_of(recipe.name, recipe.sigma), recipe.sigma, recipe.seed)
-        for run, recipe in recipes.items()
-    }  # fmt: skip
+    keys = {row.run: (row.method, row.recipe.get("sigma"), row.recipe.get("seed", 0)) for row in rows}
     same_sigma, twins = Counter(key[:2] for key in keys.values()), Counter(keys.values())
     ambiguous = {key[0] for key in keys.values() if same_sigma[key[:2]] > 1 and twins[key] == 1}
     seeded = {key: f"{key[0]}, seed {key[2]}" if key[0] in ambiguous else key[0] for key in twins}
@@ -123,17 +107,14 @@ def _protocol(log: Log) -> str:
 
 def _sigma(log: Log) -> str:
     recipe, sigma = log.record.recipe, log.certificates.sigma
-    if sigma is None and recipe is not None:
-        sigma = recipe.sigma
+    sigma = recipe.sigma if sigma is None and recipe else sigma
     return UNSTATED if sigma is None else f"{sigma:.4g}"
 
 
 @dataclass(frozen=True)
 class CurveStyle:
-    color_index: int | None
-    """The place of its colour in the palette; None for that of text."""
-    dash: tuple[float, ...] = SOLID
-    """Empty for a symbol without a line."""
+    color_index: int | None  #: the place of its colour in the palette; None for that of text
+    dash: tuple[float, ...] = SOLID  #: empty for a symbol without a line
     width: float = _STRONG
     shape: str | None = None
     number: str = ""
@@ -148,25 +129,23 @@ class CurveStyles:
     """The looks of a page's curves and of the samples beside its toggles."""
 
     def __init__(self, curves: Sequence[Curve]) -> None:
-        self.methods, self.protocols, self.sigmas = (
-            choices(curves, name) for name in ("method", "protocol", "sigma")
-        )
+        names = ("method", "protocol", "sigma")
+        self.methods, self.protocols, self.sigmas = (choices(curves, name) for name in names)
         self.members = {curve.protocol for curve in curves if curve.row.is_member}
         self.by_method = len(self.methods) > 1
 
     @property
     def key(self) -> str:
         """What colours, dashes, symbols and numbers stand for, as a sentence."""
-        parts = []
-        if self.by_method:
-            parts.append("colours show the method")
-        if len(set(self.protocols) - self.members) > 1:
-            parts.append(f"{'' if self.by_method else 'colours and '}dashes show the protocol")
-        if len(self.sigmas) > 1:
-            parts.append(f"symbols show {SIGMA}")
-        if self.members:
-            parts.append("members are dotted, with their number")
-        return f"{'; '.join(parts).capitalize()}." if parts else ""
+        several = len(set(self.protocols) - self.members) > 1
+        parts = [
+            "colours show the method" * self.by_method,
+            f"{'colours and ' * (not self.by_method)}dashes show the protocol" * several,
+            f"symbols show {SIGMA}" * (len(self.sigmas) > 1),
+            "members are dotted, with their number" * bool(self.members),
+        ]
+        sentence = "; ".join(filter(None, parts)).capitalize()
+        return f"{sentence}." if sentence else ""
 
     def curve(self, curve: Curve) -> CurveStyle:
         look = self._protocol(curve.protocol)

@@ -21,7 +21,6 @@ _MOST_INPUTS = 1000
 _MOST_CERTIFICATES = 24_000
 _MOST_PIXELS = 1_050_000
 _CLASSES_COUNTED = 3
-_OTHERS = -1
 _LARGEST_SIDE = 48
 
 
@@ -30,15 +29,15 @@ class Thumbnails(NamedTuple):
 
     labels: Sequence[int]
     classes: Sequence[str]
-    shape: tuple[int, int, int]
-    """Channels, height and width."""
-    pixels: Callable[[int], NDArray[np.uint8]]
-    """By the input's number, in that shape."""
+    shape: tuple[int, int, int]  #: channels, height and width
+    pixels: Callable[[int], NDArray[np.uint8]]  #: by the input's number, in that shape
 
     @property
     def side(self) -> int:
-        """Of a small picture."""
         return min(_LARGEST_SIDE, max(self.shape[1:]))
+
+
+Finder = Callable[[str], Thumbnails | None]  #: of a data set by its name; None where it is not there
 
 
 class _Inputs(NamedTuple):
@@ -47,9 +46,7 @@ class _Inputs(NamedTuple):
     label: tuple[int, ...]
 
 
-def gallery(
-    curves: Sequence[Curve], thumbnails: Callable[[str], Thumbnails | None]
-) -> tuple[dict[str, Any], list[str]]:
+def gallery(curves: Sequence[Curve], thumbnails: Finder) -> tuple[dict[str, Any], list[str]]:
     """`sets`, the inputs and their pictures, and `logs`, what each log says of those of its set; and remarks,
     what the gallery leaves out."""
     inputs = [_inputs(curve) for curve in curves]
@@ -60,39 +57,32 @@ def gallery(
         data, reason = _pictured(kind, thumbnails)
         if reason:
             remarks[f"The pictures are left out: {reason}."] = None
-        most = min(_MOST_INPUTS, _MOST_CERTIFICATES // len(curves))
+        most, total = min(_MOST_INPUTS, _MOST_CERTIFICATES // len(curves)), len(kind.idx)
         if data:
             most = min(most, _MOST_PIXELS // len(kinds) // data.side**2)
-        total = len(kind.idx)
         count = min(total, max(1, most))
         if count < total:
             remarks[f"The gallery holds {count:,} of {total:,} inputs, evenly spaced."] = None
         kept = [k * total // count for k in range(count)]
         shown: dict[str, Any] = {"idx": [kind.idx[k] for k in kept], "label": [kind.label[k] for k in kept]}
-        sets.append(
-            shown | {"classes": list(data.classes), "pictures": pictures(data, shown["idx"])}
-            if data
-            else shown
-        )
-    places = [kinds.index(kind) for kind in inputs]
-    logs = [
-        _log(curve.row.certificates[0], k, sets[k]["idx"]) for curve, k in zip(curves, places, strict=True)
-    ]
+        if data:
+            shown |= {"classes": list(data.classes), "pictures": pictures(data, shown["idx"])}
+        sets.append(shown)
+    logs = []
+    for curve, kind in zip(curves, inputs, strict=True):
+        number = kinds.index(kind)
+        logs.append(_log(curve.row.certificates[0], number, sets[number]["idx"]))
     return {"sets": sets, "logs": logs}, list(remarks)
 
 
 def _inputs(curve: Curve) -> _Inputs:
     certificates, recipe = curve.row.certificates[0], curve.row.record.recipe
-    assert certificates.indices is not None
-    assert certificates.truth is not None
-    order = by_number(certificates)
-    idx, label = certificates.indices[order].tolist(), certificates.truth[order].tolist()
-    return _Inputs(recipe.data if recipe else None, tuple(idx), tuple(label))
+    arrays = (np.asarray(array) for array in (certificates.indices, certificates.truth))
+    idx, label = (tuple(array[by_number(certificates)].tolist()) for array in arrays)
+    return _Inputs(recipe.data if recipe else None, idx, label)
 
 
-def _pictured(
-    kind: _Inputs, thumbnails: Callable[[str], Thumbnails | None]
-) -> tuple[Thumbnails | None, str | None]:
+def _pictured(kind: _Inputs, thumbnails: Finder) -> tuple[Thumbnails | None, str | None]:
     """The pictures of these inputs, or why there are none."""
     if kind.data is None:
         return None, None
@@ -106,8 +96,7 @@ def _pictured(
 
 
 def _log(certificates: Certificates, number: int, kept: Sequence[int]) -> dict[str, Any]:
-    assert certificates.indices is not None
-    place = {idx: k for k, idx in enumerate(certificates.indices.tolist())}
+    place = {idx: k for k, idx in enumerate(np.asarray(certificates.indices).tolist())}
     shown = certificates[[place[idx] for idx in kept]]
     counts = shown.counts if shown.counts is None or shown.counts.ndim == 2 else shown.counts.sum(1)
     return {
@@ -124,14 +113,12 @@ def _most_counted(counts: Sequence[int]) -> list[int]:
     ranked = sorted(range(len(counts)), key=lambda label: -counts[label])[:_CLASSES_COUNTED]
     shown = [number for label in ranked if counts[label] for number in (label, counts[label])]
     rest = sum(counts) - sum(shown[1::2])
-    return [*shown, _OTHERS, rest] if rest else shown
+    return [*shown, -1, rest] if rest else shown
 
 
 def pictures(data: Thumbnails, idx: Sequence[int]) -> dict[str, Any]:
-    """The test images with these indices in one picture; larger ones are made small.
-
-    `address` holds the picture as a data: address; it has `across` images in a row, each `side` pixels wide.
-    """
+    """The test images with these indices, made small, in one picture: `address` is its data: address, with
+    `across` images in a row, each `side` pixels wide."""
     from PIL import Image
 
     side, is_grey = data.side, data.shape[0] == 1
