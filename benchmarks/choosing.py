@@ -23,7 +23,7 @@ from shieldwall.results.record import RunRecord, read_runs
 from shieldwall.results.rows import method_of
 from shieldwall.smoothing.certificates import certificates_from_counts
 from shieldwall.smoothing.count_bounds import OneSided, TwoSided, count_of_class
-from shieldwall.smoothing.plan import Ball
+from shieldwall.smoothing.radius import Ball
 from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 
 ROOT = Path(__file__).parents[1]

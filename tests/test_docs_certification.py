@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import shieldwall as sw
 from shieldwall import cli
-from shieldwall.noise.registry import KINDS
+from shieldwall.noise.distributions import KINDS
 from shieldwall.results.certificate_file import COLUMNS
 from shieldwall.runs.predict import predict_run
 from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential

@@ -15,10 +15,10 @@ from shieldwall.models.denoised import Denoiser as Denoiser
 from shieldwall.models.denoised import OneStepDiffusion as OneStepDiffusion
 from shieldwall.models.normalize import Normalize as Normalize
 from shieldwall.models.registry import build_members as build_members
+from shieldwall.noise.distributions import ExactGaussian as ExactGaussian
 from shieldwall.noise.distributions import Gaussian as Gaussian
 from shieldwall.noise.distributions import Laplace as Laplace
 from shieldwall.noise.distributions import Uniform as Uniform
-from shieldwall.noise.exact import ExactGaussian as ExactGaussian
 from shieldwall.recipes.recipe import Schedule as Schedule
 from shieldwall.report.comparison import Comparison as Comparison
 from shieldwall.report.comparison import compare as compare
@@ -26,12 +26,12 @@ from shieldwall.results.certificates import Certificates as Certificates
 from shieldwall.results.record import read as read
 from shieldwall.runs.trained import load as load
 from shieldwall.smoothing.certificates import certificates_from_counts as certificates_from_counts
+from shieldwall.smoothing.certificates import eas_from_counts as eas_from_counts
 from shieldwall.smoothing.certify import Predictions as Predictions
 from shieldwall.smoothing.certify import certify as certify
 from shieldwall.smoothing.certify import certify_members as certify_members
 from shieldwall.smoothing.certify import predict as predict
 from shieldwall.smoothing.confidences import noisy_confidences as noisy_confidences
-from shieldwall.smoothing.eas import eas_from_counts as eas_from_counts
 from shieldwall.training.adp import ADP as ADP
 from shieldwall.training.consistency import Consistency as Consistency
 from shieldwall.training.denoising import Denoising as Denoising

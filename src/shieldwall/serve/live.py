@@ -4,15 +4,15 @@
     radius(t) = noise.radius(p(t)),    p(t) = the `Sequential(n)` bound of S among t, at alpha
 
 Why every number on the page may be believed. n is fixed before the first sample. With probability at least
-1 - alpha / 5 the betting sequence lies below P(A) at all t < n at once (`smoothing.betting`); with at least
-1 - 4 alpha / 5 Clopper and Pearson's bound does at t = n. So, with probability at least 1 - alpha, all radii
-of one job hold together, those shown on the way and the last one, and the visitor may stop at any of them.
+1 - 3 alpha / 5 the bounds at all t < n are right at once (`smoothing.count_bounds`); with at least
+1 - 2 alpha / 5 Clopper and Pearson's is at t = n. So, with probability at least 1 - alpha, all radii of one job
+hold together, also those shown on the way, and the visitor may stop at any of them.
 Nothing is picked by its outcome: each radius is a function of the counts beside it, and
 `certificates_from_counts` gives it again. A second job on the same image has samples and an error of its own;
 the better of the two has both.
 
 For ensemble-after-smoothing, P(A) of each of N members is bounded in this way at alpha / N, and the radius is
-that of `smoothing.eas`: with probability at least 1 - alpha, all bounds hold at all t at once.
+that of `eas_from_counts`: with probability at least 1 - alpha, all bounds hold at all t at once.
 
 Samples are named by a seed that the visitor does not know and that serves once.
 
@@ -46,9 +46,8 @@ from shieldwall.data.splits import to_float
 from shieldwall.errors import UserError
 from shieldwall.serve.images import Pixels
 from shieldwall.serve.service import ServedRun, Service
-from shieldwall.smoothing.certificates import Counts, certificates_from_counts
+from shieldwall.smoothing.certificates import Counts, certificates_from_counts, eas_from_counts
 from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
-from shieldwall.smoothing.eas import eas_from_counts
 from shieldwall.smoothing.inference import Labeler
 from shieldwall.smoothing.radius import Ball
 from shieldwall.smoothing.sampler import FIRST_VIEW, Sampler

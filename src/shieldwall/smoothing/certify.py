@@ -28,8 +28,8 @@ from shieldwall.models.members import as_member_list, infer_device
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
+from shieldwall.smoothing.certificates import Plan
 from shieldwall.smoothing.inference import own_precision
-from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.smoothing.trial import cost_note

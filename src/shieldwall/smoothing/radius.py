@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.noise.distributions import Noise, as_noise
-from shieldwall.noise.registry import parse_noise
+from shieldwall.noise.distributions import Noise, as_noise, parse_noise
 from shieldwall.results.certificates import Floats
 from shieldwall.vocabulary import NORMS
 

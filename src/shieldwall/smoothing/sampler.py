@@ -25,9 +25,8 @@ from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Ints
 from shieldwall.smoothing.buffer import CountSnapshot, DrawBuffer, NoiseStream, PendingInput
-from shieldwall.smoothing.certificates import Counts
+from shieldwall.smoothing.certificates import Counts, Plan
 from shieldwall.smoothing.inference import Classifier, Labeler, default_batch_size, largest_fitting_batch
-from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.probe import check_is_function, difference, noisy_images, tolerance
 from shieldwall.smoothing.stopping import Stopping
 
