@@ -11,7 +11,7 @@ import secrets
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from shieldwall import binomial
 from shieldwall.console import progress_bar
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
-from shieldwall.errors import UserError, check_int, checked
+from shieldwall.errors import UserError, check, check_int, checked
 from shieldwall.models.classifier import UNIT, as_classifier, checked_range, count_members
 from shieldwall.models.members import as_member_list, infer_device
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise
@@ -35,8 +35,8 @@ from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.smoothing.trial import cost_note
 from shieldwall.vocabulary import ABSTAIN
 
-_SINGLE = "classifier"
-"""The name of the only vote, for one classifier."""
+_SINGLE = "classifier"  # the name of the only vote, for one classifier
+_Asked = tuple[Tensor, Noise, list[Any], str]  # the images, the noise, the classifiers and their precision
 
 
 @checked
@@ -56,27 +56,26 @@ def certify(
     mode meanwhile. A classifier that is no function of the image, such as one with random crops, is refused.
 
     Args:
-        noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a
-            number is the sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a
-            warning.
-        n0: the number of noise samples that select the class.
-        n: the number of noise samples that bound its probability; the maximum if `radii` are given.
+        noise: that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a number is the
+            sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a warning.
+        n0: noise samples that select the class.
+        n: noise samples that bound its probability; the maximum if `radii` are given.
         alpha: the failure probability of each certificate.
         bound: one-sided or two-sided (docs/certification.md).
         radii: stop sampling an input once each of these radii is certified or ruled out.
         norm: the norm of the radii, l1, l2 or linf; by default the norm of the noise.
-        precision: float32, tf32, float16 or bfloat16; by default that of the classifier's weights. Each
-            precision is a different classifier.
+        precision: float32, tf32, float16 or bfloat16, each a different classifier; by default that of the
+            classifier's weights.
         compile: use torch.compile: faster for many samples. Unless it is False, a module is copied into its
             fastest form: batch norm merged into convolutions, and on a CPU channels last.
         seed: the noise seed. Keep it secret if someone else chooses the inputs.
-        indices: the index of each input in your data set, by default 0 to M - 1. The noise depends on the
-            seed and this index, so an input gets the same certificate in any batch.
+        indices: each input's in your data set, by default 0 to M - 1. The noise depends on the seed and this
+            index, so an input gets the same certificate in any batch.
         batch_size: samples per forward pass. Affects speed only, up to rounding.
-        device: where to run; by default where the classifier's parameters are.
-        value_range: the range of x, such as (0, 255); `None` allows any finite values. Sigma and the radii
-            are stated in it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation
-            belongs inside the classifier, so that noise is added to pixels.
+        device: by default where the classifier's parameters are.
+        value_range: of x, such as (0, 255); `None` allows any finite values. Sigma and the radii are stated in
+            it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation belongs inside
+            the classifier, so that noise is added to pixels.
         progress: show a bar, in a terminal or a notebook, and what long work will cost.
     """
     asked = _checked([classifier], x, noise, value_range, device, precision)
@@ -107,16 +106,9 @@ def certify_members(
         raise UserError("certification needs at least one member; none was given")
     asked = _checked(members, x, noise, value_range, device, precision)
     return _certify(
-        asked, vote_set(votes, count_members(asked.classifiers)), value_range, device, compile, seed,
-        indices, batch_size, progress, n0=n0, n=n, alpha=alpha, bound=bound, radii=radii, norm=norm,
+        asked, vote_set(votes, count_members(asked[2])), value_range, device, compile, seed, indices,
+        batch_size, progress, n0=n0, n=n, alpha=alpha, bound=bound, radii=radii, norm=norm,
     )  # fmt: skip
-
-
-class _Asked(NamedTuple):
-    images: Tensor
-    noise: Noise
-    classifiers: list[Any]
-    precision: str
 
 
 def _certify(
@@ -131,8 +123,7 @@ def _certify(
             radii = tuple(float(radius) for radius in radii)
         except (TypeError, ValueError):
             raise UserError(f"radii must be numbers, such as [0.25, 0.5]; given: {radii!r}") from None
-        if not radii:
-            raise UserError("radii needs at least one radius, or None for all n samples; given: none")
+        check(radii, "radii needs at least one radius, or None for all n samples", "none")
     certification = Certification(radii=radii or (), precision=precision, **settings)
     check_int("seed", seed)
     plan = Plan(noise, images[0].numel(), certification, seed)
@@ -151,12 +142,9 @@ def _certify(
 class Predictions:
     """Answers of the smoothed classifier at M inputs."""
 
-    labels: NDArray[np.int64]
-    """(M,); ABSTAIN where the test cannot decide between the two leading classes."""
-    p_values: NDArray[np.float64]
-    """(M,): of the test of the hypothesis that the two leading classes are equally likely."""
-    counts: NDArray[np.int64]
-    """(M, K): how often each class won."""
+    labels: NDArray[np.int64]  #: (M,); ABSTAIN where the test cannot decide between the two leading classes
+    p_values: NDArray[np.float64]  #: (M,): of the hypothesis that the two leading classes are equally likely
+    counts: NDArray[np.int64]  #: (M, K): how often each class won
 
 
 @checked
@@ -175,8 +163,8 @@ def predict(
     """
     binomial.check_alpha(alpha)
     check_int("n", n)
-    if not 1 <= n <= binomial.MOST_DRAWS:
-        raise UserError(f"n, the number of samples, must be 1 to {binomial.MOST_DRAWS:,}; given: {n}")
+    most = binomial.MOST_DRAWS
+    check(1 <= n <= most, f"n, the number of samples, must be 1 to {most:,}", n)
     images, noise, classifiers, precision = _checked([classifier], x, noise, value_range, device, precision)
     seed = secrets.randbits(63) if seed is None else seed
     check_int("seed", seed)
@@ -195,7 +183,6 @@ def _checked(
     models: Sequence[Any], x: Tensor | NDArray[Any], noise: Noise | float,
     value_range: tuple[float, float] | None, device: torch.device | str | None, precision: str | None,
 ) -> _Asked:  # fmt: skip
-    """The inputs as a checked float32 tensor, the noise, the classifiers and their precision."""
     made = as_noise(noise)
     images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
     is_pixels = getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT
@@ -208,8 +195,7 @@ def _checked(
     if other := sorted(trained - {_in_words(made)}):
         words = f"the classifier was trained with {other[0]}; given: {_in_words(made)}"
         warnings.warn(words, UserWarning, stacklevel=4)
-    precision = own_precision(classifiers) if precision is None else precision
-    return _Asked(images, made, classifiers, precision)
+    return images, made, classifiers, own_precision(classifiers) if precision is None else precision
 
 
 def _in_words(noise: Noise) -> str:
@@ -219,10 +205,8 @@ def _in_words(noise: Noise) -> str:
 
 
 def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
-    if not isinstance(x, Tensor):
-        raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
-    if x.layout != torch.strided:
-        raise UserError(f"inputs must be a dense tensor; given: {x.layout}")
+    check(isinstance(x, Tensor), "inputs must be a torch tensor (M, ...)", type(x).__name__)
+    check(x.layout == torch.strided, "inputs must be a dense tensor", x.layout)
     if x.ndim < 2 or not len(x) or not x[0].numel():
         raise UserError(
             f"inputs must be a batch (M, ...) of at least one image; given shape: {tuple(x.shape)}"
@@ -239,7 +223,7 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
         raise UserError(
             f"inputs must lie in [{low:g}, {high:g}]; given: "
             f"[{x.min():g}, {x.max():g}]; keep pixels in that range and normalise inside the model "
-            "(shieldwall.models.Normalize), or pass value_range=None"
+            "(sw.Normalize), or pass value_range=None"
         )
     noise.validate(x)
 

@@ -23,17 +23,11 @@ from shieldwall.smoothing.prepared import prepared
 
 Classifier = Callable[[Tensor], Tensor]
 
-DTYPES = {
-    "float32": torch.float32,
-    "tf32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
-"""`tf32` is float32 with factors rounded to 10 bits, on GPUs that have it; `float32` forbids that."""
-PROBE_ROWS = 32
-"""Rows of the batch that shows how much memory a row takes."""
-MEMORY_SHARE = 0.5
-"""The part of the free memory that a batch may take."""
+DTYPES = {  # `tf32` is float32 with factors rounded to 10 bits, on GPUs that have it; `float32` forbids that
+    "float32": torch.float32, "tf32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16
+}  # fmt: skip
+PROBE_ROWS = 32  # of the batch that shows how much memory a row takes
+MEMORY_SHARE = 0.5  # the part of the free memory that a batch may take
 
 
 class Labeler:
@@ -48,36 +42,27 @@ class Labeler:
         self, classifiers: Sequence[Classifier], votes: Sequence[Vote] | None, device: torch.device,
         precision: str = "float32", compile: bool = False, prepare: bool = False,
     ) -> None:  # fmt: skip
-        self.plain = [_in_precision(classifier, precision) for classifier in classifiers]
-        """The classifiers as they are, in the precision."""
-        modules = self.plain
-        if prepare:
-            modules = [
-                (isinstance(given, nn.Module) and prepared(given, DTYPES[precision], device)) or plain
-                for given, plain in zip(classifiers, self.plain, strict=True)
-            ]
-        elif compile and device.type == "cpu":  # as in folders that were begun without `prepared`
-            modules = [
-                to_device(copy.deepcopy(plain), device) if isinstance(plain, nn.Module) else plain
-                for plain in self.plain
-            ]
+        self.precision, self.dtype, self.device, self._votes = precision, DTYPES[precision], device, votes
         self.is_compiled = compile
+        # The classifiers as they are, in the precision.
+        self.plain = [_in_precision(classifier, precision) for classifier in classifiers]
+        modules = list(self.plain)
+        for k, (given, plain) in enumerate(zip(classifiers, self.plain, strict=True)):
+            if prepare and isinstance(given, nn.Module):
+                modules[k] = prepared(given, self.dtype, device) or plain
+            elif compile and not prepare and isinstance(plain, nn.Module) and device.type == "cpu":
+                modules[k] = to_device(copy.deepcopy(plain), device)  # as before there was `prepared`
         self.use(modules)
-        self.precision = precision
-        self.device = device
-        self.dtype = DTYPES[precision]
-        self._votes = votes
+        # Whether WE of equal weights is all that is counted: then not all passes are needed.
         is_we = votes is not None and [vote.scores for vote in votes] == [weighted]
         self.skips_members = is_we and len(classifiers) > 2 and device.type == "cpu"
-        """Whether WE of equal weights is all that is counted: then not all passes are needed."""
 
     def use(self, modules: Sequence[Classifier]) -> None:
-        self.modules = modules
-        """The classifiers that are called; the modules that they use are kept in evaluation mode."""
+        """Call these classifiers; the modules that they use are kept in evaluation mode."""
+        self.modules = self.compiled = modules
         self._parts = modules_of([*self.plain, *modules])
-        self.compiled = (
-            [torch.compile(one, dynamic=False) for one in modules] if self.is_compiled else modules
-        )
+        if self.is_compiled:
+            self.compiled = [torch.compile(module, dynamic=False) for module in modules]
 
     def memory_format(self, shape: Sequence[int]) -> torch.memory_format:
         """The fastest memory layout for a batch of inputs."""
@@ -107,9 +92,9 @@ class Labeler:
         try:
             with self._evaluation():
                 batch = noisy.to(self.dtype).contiguous(memory_format=layout)
-                scores = [one for classifier in classifiers for one in member_scores(classifier, batch)]
-                sound = [is_scores(one, len(noisy)) for one in scores]
-                return [one.double() for one in scores] if all(sound) else []
+                tables = [table for classifier in classifiers for table in member_scores(classifier, batch)]
+                are_sound = all(is_scores(table, len(noisy)) for table in tables)
+                return [table.double() for table in tables] if are_sound else []
         except (RuntimeError, ValueError, IndexError, TypeError, AttributeError, MemoryError):
             return []
 
@@ -192,13 +177,14 @@ def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -
     return max(16, min(10_000, 2**25 // pixels))
 
 
-def largest_fitting_batch(size: int, classify_rows: Callable[[int], object]) -> int:
+def largest_fitting_batch(labeler: Labeler, size: int, shape: Sequence[int]) -> int:
     """The largest batch size up to `size` that fits the GPU's free memory, measured on a small batch."""
-    classify_rows(1)  # memory that libraries reserve once is not counted
+    row = torch.zeros((1, *shape), dtype=labeler.dtype, device=labeler.device)
+    labeler(row)  # memory that libraries reserve once is not counted
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    classify_rows(PROBE_ROWS)
+    labeler(torch.cat([row] * PROBE_ROWS))
     per_row = (torch.cuda.max_memory_allocated() - before) / PROBE_ROWS
     reserved = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
     free = torch.cuda.mem_get_info()[0] + reserved

@@ -14,13 +14,12 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from shieldwall.devices import check_memory, is_out_of_memory
 from shieldwall.ensembles.votes import Vote, VoteSet
-from shieldwall.errors import UserError, check_int
+from shieldwall.errors import UserError, check, check_int
 from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Ints
@@ -30,10 +29,8 @@ from shieldwall.smoothing.inference import Classifier, Labeler, default_batch_si
 from shieldwall.smoothing.probe import check_is_function, difference, noisy_images, tolerance
 from shieldwall.smoothing.stopping import Stopping
 
-MOST_WAITING = 1_024
-"""Inputs that may be complete before an earlier one is, which bounds what is held in memory."""
-FIRST_VIEW = 16
-"""Draws of the bound behind the first counts of a stream."""
+MOST_WAITING = 1_024  # inputs that may be complete before an earlier one is: they are held in memory
+FIRST_VIEW = 16  # draws of the bound behind the first counts of a stream
 
 
 class Sampler:
@@ -55,17 +52,16 @@ class Sampler:
         """
         if batch_size is not None:
             check_int("batch_size", batch_size)
-            if batch_size < 1:
-                raise UserError(f"batch_size must be at least 1; given: {batch_size}")
+            check(batch_size >= 1, "batch_size must be at least 1", batch_size)
             check_memory(f"a batch of {batch_size:,} inputs", batch_size, *shape)
         self.noise, self.n0, self.stopping, self.seed = noise, n0, stopping, seed
         self.shape, self.device, self.truth = tuple(shape), device, truth
+        # The numbers of draws for the bound at which it is asked whether an input needs more.
         self.looks = ([] if truth is None else [0]) + stopping.looks()
-        """The numbers of draws for the bound at which it is asked whether an input needs more."""
         self.labeler = Labeler(classifiers, votes, device, precision, compile, prepare)
         self.is_compiled, self.is_prepared = compile, prepare
+        # The size of the first batch; it halves when memory runs out.
         self.batch_size = self._default_batch_size() if batch_size is None else batch_size
-        """The size of the first batch; it halves when memory runs out."""
         noisy = None
         if example is not None:
             noisy = noisy_images(noise, example, seed, device)
@@ -116,10 +112,7 @@ class Sampler:
             buffer.add(pending, min(goal - pending.drawn, buffer.size))
             with model_errors(self.shape):
                 buffer.count()
-            snapshot = buffer.snapshot([pending])
-            snapshot.wait()
-            counts = _checked(snapshot.counts[:2].cpu().numpy())
-            yield Counts(index, counts[0].copy(), counts[1].copy())
+            yield Counts(index, *buffer.snapshot([pending]).read()[0])
 
     def noise_stream(self, index: int) -> NoiseStream:
         return NoiseStream(self.noise, self.shape, self.device, self.seed, index)
@@ -137,14 +130,8 @@ class Sampler:
         size = default_batch_size(self.device, self.shape, self.n0 + self.stopping.looks()[-1])
         if self.device.type != "cuda":
             return size
-
-        def classify_rows(rows: int) -> object:
-            return self.labeler(
-                torch.zeros((rows, *self.shape), dtype=self.labeler.dtype, device=self.device)
-            )
-
         with model_errors(self.shape):
-            return largest_fitting_batch(size, classify_rows)
+            return largest_fitting_batch(self.labeler, size, self.shape)
 
     def _warm_up(self, noisy: Tensor | None) -> None:
         """Compile before there is anything to lose, or say why that cannot be done."""
@@ -172,15 +159,12 @@ class _Scheduler:
     def __init__(
         self, sampler: Sampler, buffer: DrawBuffer, source: Iterator[tuple[int, Tensor]], first_place: int
     ) -> None:
-        self._sampler, self._looks = sampler, sampler.looks
-        self._buffer = buffer
-        self._source, self._source_has_ended = source, False
-        self._first_place = first_place
-        self._under_way: dict[int, PendingInput] = {}
+        self._sampler, self._looks, self._buffer = sampler, sampler.looks, buffer
+        self._source, self._source_has_ended, self._first_place = source, False, first_place
         self._free = deque(range(buffer.slots))
+        self._under_way: dict[int, PendingInput] = {}  # by place in the order given
         self._complete: dict[int, Counts] = {}
-        self._taken = 0
-        self._given = 0
+        self._taken = self._given = 0
         self._align_to_row(0)
 
     def run(self) -> Iterator[Counts]:
@@ -239,17 +223,13 @@ class _Scheduler:
 
     def _look(self, snapshot: CountSnapshot) -> None:
         """Complete the inputs that are decided; the others continue."""
-        snapshot.wait()
-        slots = np.array([pending.slot for pending in snapshot.inputs])
-        table = snapshot.counts.numpy()
-        counts = _checked(np.stack([table[2 * slots], table[2 * slots + 1]], axis=2))  # (T, V, 2, K)
+        counts = snapshot.read()
         decided = self._are_decided(snapshot.inputs, counts)
         for pending, of_input, is_decided in zip(snapshot.inputs, counts, decided, strict=True):
             pending.is_due = False
             pending.looks_done += 1
             if is_decided:
-                selection, estimation = of_input[:, 0].copy(), of_input[:, 1].copy()
-                self._complete[pending.order] = Counts(pending.index, selection, estimation)
+                self._complete[pending.order] = Counts(pending.index, *of_input.copy())
                 self._buffer.clear(pending.slot)
                 self._free.append(pending.slot)
                 del self._under_way[pending.order]
@@ -258,10 +238,10 @@ class _Scheduler:
         at_end = [pending.looks_done + 1 == len(self._looks) for pending in inputs]
         if all(at_end):
             return at_end
-        chosen, truth = counts[:, :, 0].argmax(-1), self._sampler.truth
-        by_vote = self._sampler.stopping.is_decided(chosen, counts[:, :, 1])
+        chosen, estimation, truth = counts[:, 0].argmax(-1), counts[:, 1], self._sampler.truth
+        by_vote = self._sampler.stopping.is_decided(chosen, estimation)
         if truth is not None:
-            at_n0 = ~counts[:, :, 1].any((1, 2))
+            at_n0 = ~estimation.any((1, 2))
             wrong = chosen != truth[[pending.index for pending in inputs]].numpy()[:, None]
             by_vote[at_n0] = wrong[at_n0].all(-1, keepdims=True)
         return [end or bool(votes.all()) for end, votes in zip(at_end, by_vote, strict=True)]
@@ -284,10 +264,3 @@ class _Scheduler:
         if len(self._looks) == 1:
             draws = self._sampler.n0 + self._looks[0]
             self._buffer.rows = (self._first_place + order) * draws % self._buffer.size
-
-
-def _checked(counts: Ints) -> Ints:
-    """Counts of the classes (..., K) from those with a last one for what is not a number."""
-    if counts[..., -1].any():
-        raise UserError("the classifier returned NaN scores for a noisy input; check its weights")
-    return counts[..., :-1]
