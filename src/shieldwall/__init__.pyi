@@ -13,7 +13,7 @@ from shieldwall.models.classifier import Classifier as Classifier
 from shieldwall.models.denoised import Denoised as Denoised
 from shieldwall.models.denoised import Denoiser as Denoiser
 from shieldwall.models.denoised import OneStepDiffusion as OneStepDiffusion
-from shieldwall.models.normalize import Normalize as Normalize
+from shieldwall.models.networks import Normalize as Normalize
 from shieldwall.models.registry import build_members as build_members
 from shieldwall.noise.distributions import ExactGaussian as ExactGaussian
 from shieldwall.noise.distributions import Gaussian as Gaussian

@@ -1,12 +1,12 @@
 """Members in use: type checks, the modules inside them, device, mode, and errors."""
 
 import dis
+import gc
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from types import CodeType, FunctionType, ModuleType
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,7 @@ from shieldwall.devices import is_out_of_memory, resolve_device
 from shieldwall.errors import UserError, describe
 
 Member = TypeVar("Member")
-MOST_VISITED = 10_000
-"""Objects that a search for modules looks into, the nearest first."""
+MOST_VISITED = 10_000  # objects that a search for modules looks into, the nearest first
 _WITHOUT_MODULES = (str, bytes, int, float, complex, type(None), type, ModuleType, Tensor)
 
 
@@ -51,8 +50,8 @@ def as_member_list(members: Iterable[Member]) -> list[Member]:
 def modules_of(owners: Iterable[object]) -> list[nn.Module]:
     """The modules that callables use, with all their parts, the nearest first.
 
-    A function uses what its closure, its defaults and the globals in its code refer to; a bound method its
-    object; a `functools.partial` its function and arguments; other objects, modules too, their attributes.
+    A function uses what its closure, its defaults and the globals in its code refer to; other objects what
+    they hold, and their class's `__call__`.
     """
     waiting = deque(owners)
     others: dict[int, object] = {}  # holds the objects, so that none gets the id of another
@@ -72,27 +71,13 @@ def modules_of(owners: Iterable[object]) -> list[nn.Module]:
 
 
 def _referred_to(owner: object) -> Iterator[object]:
-    if isinstance(owner, dict):
-        yield from owner.values()
-    elif isinstance(owner, (list, tuple, set, frozenset, deque)):
-        yield from owner
-    elif isinstance(owner, MethodType):
-        yield from (owner.__self__, owner.__func__)
-    elif isinstance(owner, partial):
-        yield from (owner.func, owner.args, owner.keywords)
-    elif isinstance(owner, FunctionType):
-        for cell in owner.__closure__ or ():
-            with suppress(ValueError):  # a variable that has no value yet
-                yield cell.cell_contents
-        yield from (owner.__defaults__, owner.__kwdefaults__, vars(owner))
+    if isinstance(owner, FunctionType):
+        yield from (owner.__closure__, owner.__defaults__, owner.__kwdefaults__, vars(owner))
         if not (owner.__module__ or "").startswith("torch."):
             yield from (owner.__globals__.get(name) for name in _global_names(owner.__code__))
     else:
-        yield from getattr(owner, "__dict__", {}).values()
-        for base in type(owner).__mro__:
-            slots: Any = vars(base).get("__slots__", ())
-            yield from (getattr(owner, name, None) for name in ([slots] if isinstance(slots, str) else slots))
-            yield vars(base).get("__call__")
+        yield from gc.get_referents(owner)
+        yield from (vars(base).get("__call__") for base in type(owner).__mro__)
 
 
 def _global_names(code: CodeType) -> set[str]:

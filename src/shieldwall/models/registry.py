@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from shieldwall import seeds
 from shieldwall.errors import UserError, check_int, checked, unknown_name
 from shieldwall.models.classifier import Classifier, member_scores
 from shieldwall.models.members import inference
-from shieldwall.models.networks import digits_cnn, lenet, resnet20, resnet50, resnet110
+from shieldwall.models.networks import cifar_resnet, digits_cnn, lenet, resnet50
 
 ModelFactory = Callable[[int], nn.Module]
 HUGGING_FACE = "hf:"
@@ -31,8 +32,8 @@ HUGGING_FACE = "hf:"
 MODELS: dict[str, ModelFactory] = {
     "digits-cnn": digits_cnn,
     "lenet": lenet,
-    "resnet20": resnet20,
-    "resnet110": resnet110,
+    "resnet20": partial(cifar_resnet, depth=20),
+    "resnet110": partial(cifar_resnet, depth=110),
     "resnet50": resnet50,
 }
 TRUST = "SHIELDWALL_TRUST_CODE"

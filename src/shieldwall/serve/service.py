@@ -37,8 +37,7 @@ class ServedRun:
     sigma: float
     noise: Noise
     members: Sequence[nn.Module]
-    votes: Mapping[str, Sequence[Vote]]
-    """By name, what is counted: the vote itself, or every member's for ensemble-after-smoothing."""
+    votes: Mapping[str, Sequence[Vote]]  # by name, what is counted: itself, or every member's vote for EAS
     n0: int
     alpha: float
     batch_size: int

@@ -56,8 +56,8 @@ def certify(
     mode meanwhile. A classifier that is no function of the image, such as one with random crops, is refused.
 
     Args:
-        noise: that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a number is the
-            sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a warning.
+        noise: that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a number is
+            the sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a warning.
         n0: noise samples that select the class.
         n: noise samples that bound its probability; the maximum if `radii` are given.
         alpha: the failure probability of each certificate.
@@ -73,9 +73,9 @@ def certify(
             index, so an input gets the same certificate in any batch.
         batch_size: samples per forward pass. Affects speed only, up to rounding.
         device: by default where the classifier's parameters are.
-        value_range: of x, such as (0, 255); `None` allows any finite values. Sigma and the radii are stated in
-            it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation belongs inside
-            the classifier, so that noise is added to pixels.
+        value_range: of x, such as (0, 255); `None` allows any finite values. Sigma and the radii are stated
+            in it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation belongs
+            inside the classifier, so that noise is added to pixels.
         progress: show a bar, in a terminal or a notebook, and what long work will cost.
     """
     asked = _checked([classifier], x, noise, value_range, device, precision)

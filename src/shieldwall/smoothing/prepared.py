@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from shieldwall.models.members import is_channels_last, to_device
-from shieldwall.models.normalize import Normalize
+from shieldwall.models.networks import Normalize
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)

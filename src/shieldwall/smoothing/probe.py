@@ -18,8 +18,8 @@ from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.inference import Classifier, Labeler
 
 # How much scores may change as a part of the largest, in the same batch again (some GPU kernels do) and in
-# another one: kernels sum in another order, and a function may compute in bfloat16 inside. Measured on a CPU:
-# LeNet and ResNets in evaluation mode change by 1e-6 at most, with batch norm in training mode by 0.2 at least.
+# another one: kernels sum in another order, and a function may compute in bfloat16 inside. On a CPU, LeNet
+# and ResNets in evaluation mode change by 1e-6 at most, with batch norm in training mode by 0.2 at least.
 REPEATED, REARRANGED = 1e-3, 4 * torch.finfo(torch.bfloat16).eps
 _ROWS = 4
 _SAME, _BESIDE = [0, 1, 0, 1], [2, 3, 0, 1]

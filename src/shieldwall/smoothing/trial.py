@@ -16,9 +16,7 @@ from shieldwall.smoothing.sampler import Sampler
 LEAST_FORWARDS = 2_000_000  # passes of single images, over all members, below which nothing is tried
 LEAST_NOTED = 50_000  # the same, below which what the work will cost is not said
 SIZES = (64, 128, 256, 512, 1_024)
-BATCH_SECONDS = (
-    1.0  # how long a batch may take: inputs are finished, and interruptions heard, between batches
-)
+BATCH_SECONDS = 1.0  # how long a batch may take: only between batches is an interruption heard
 COMPILE_SECONDS = 600.0  # work for which compiling is tried: it takes up to a minute
 GAIN = 1.05  # how many times as fast another choice must be than the default
 TRIAL_SECONDS, MOST_BATCHES = 0.3, 200  # where the trial of one choice ends, at the first of both
