@@ -20,15 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.errors import UserError, check_int, checked, unknown_name
+from shieldwall.errors import UserError, check, check_int, checked, unknown_name
 from shieldwall.models.classifier import Classifier, member_scores
 from shieldwall.models.members import inference
 from shieldwall.models.networks import cifar_resnet, digits_cnn, lenet, resnet50
 
 ModelFactory = Callable[[int], nn.Module]
-HUGGING_FACE = "hf:"
-"""What the name of a Hugging Face checkpoint in a folder starts with."""
-
 MODELS: dict[str, ModelFactory] = {
     "digits-cnn": digits_cnn,
     "lenet": lenet,
@@ -36,8 +33,8 @@ MODELS: dict[str, ModelFactory] = {
     "resnet110": partial(cifar_resnet, depth=110),
     "resnet50": resnet50,
 }
-TRUST = "SHIELDWALL_TRUST_CODE"
-"""The environment variable that names the code of recipes that may run, module:function by commas, or all."""
+HUGGING_FACE = "hf:"  # what the name of a Hugging Face checkpoint in a folder starts with
+TRUST = "SHIELDWALL_TRUST_CODE"  # names the code of recipes that may run, module:function by commas, or all
 
 
 def factory(name: str) -> ModelFactory:
@@ -63,21 +60,20 @@ def factory(name: str) -> ModelFactory:
     return function
 
 
-def _is_own(name: str) -> bool:
-    return ":" in name and not name.startswith(HUGGING_FACE)
+def _own(names: str) -> list[str]:
+    """Those that name a user's functions."""
+    return [name for name in names.split(",") if ":" in name and not name.startswith(HUGGING_FACE)]
 
 
 def code_digest(names: str) -> str | None:
-    """The SHA-256 of the files with a user's functions; None for the networks of this package.
-
-    The files are found without running them.
-    """
-    files = [_code_file(name) for name in filter(_is_own, names.split(","))]
-    code = b"".join(file.read_bytes() for file in files if file is not None)
+    """The SHA-256 of the files with a user's functions; None for the networks of this package."""
+    files = filter(None, map(_code_file, _own(names)))
+    code = b"".join(file.read_bytes() for file in files)
     return hashlib.sha256(code).hexdigest() if code else None
 
 
 def _code_file(name: str) -> Path | None:
+    """The file with the function, found without running it."""
     loaded = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
     if loaded is not None:
         return Path(loaded) if Path(loaded).is_file() else None
@@ -93,10 +89,10 @@ def _code_file(name: str) -> Path | None:
 
 def models_of(names: str, count: int) -> list[str]:
     """The model of each of `count` members."""
-    each = names.split(",")
-    if len(each) not in (1, count):
-        raise UserError(f"model takes one name, or one for each member: {count}; given: {len(each)}, {names}")
-    return each * count if len(each) == 1 else each
+    listed = names.split(",")
+    rule = f"model takes one name, or one for each member: {count}"
+    check(len(listed) in (1, count), rule, f"{len(listed)}, {names}")
+    return listed * count if len(listed) == 1 else listed
 
 
 def trust(name: str) -> None:
@@ -112,7 +108,7 @@ def check_trusted(names: str) -> None:
     home = Path(os.path.expanduser(os.environ.get("XDG_STATE_HOME") or "~/.local/state"))  # noqa: PTH111
     file, said = home / "shieldwall" / "trusted-code", set(os.environ.get(TRUST, "").split(","))
     known = file.read_text(errors="replace").splitlines() if file.is_file() else []
-    for name in filter(_is_own, names.split(",")):
+    for name in _own(names):
         digest = code_digest(name)
         is_known = digest is not None and f"{digest}  {name}" in known
         if not is_known and not {name, "all"} & said:
@@ -138,9 +134,9 @@ def build_members(
     """`count` freshly initialised members, each from a seed of its own, checked against the data's shape."""
     check_int("the number of members", count)
     members: list[nn.Module] = []
-    each = models_of(names, count)
+    models = models_of(names, count)
     while len(members) < count:
-        name = each[len(members)]
+        name = models[len(members)]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.derive(seed, "member", len(members)))
             made = own_members(name, num_classes)
@@ -165,7 +161,7 @@ def own_members(name: str, num_classes: int) -> list[nn.Module]:
     if not listed:
         raise UserError(f"model {name!r} returns an empty list; it must return one model or more")
     try:
-        return [one if isinstance(one, nn.Module) else Classifier(one) for one in listed]
+        return [model if isinstance(model, nn.Module) else Classifier(model) for model in listed]
     except UserError as error:
         raise UserError(f"model {name!r}: {error}") from None
 
