@@ -17,7 +17,7 @@ The scores of the grid, with F(x') = argmax_c sum_i w_i p_i(x')_c:
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import combinations, islice, pairwise
 
 import torch
 from torch import Tensor
@@ -116,12 +116,8 @@ def grid_search_weights(
 
 def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to write `total` as a sum of `parts` numbers from 0, in lexicographic order."""
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        for rest in compositions(total - first, parts - 1):
-            yield (first, *rest)
+    for bars in combinations(range(total + parts - 1), parts - 1):  # between stars
+        yield tuple(after - before - 1 for before, after in pairwise([-1, *bars, total + parts - 1]))
 
 
 def check_confidences(confidences: Tensor, labels: Tensor) -> None:

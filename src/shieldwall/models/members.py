@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.devices import is_out_of_memory, resolve_device
-from shieldwall.errors import UserError, describe
+from shieldwall.errors import UserError, check, describe
 
 Member = TypeVar("Member")
 MOST_VISITED = 10_000  # objects that a search for modules looks into, the nearest first
@@ -24,11 +24,8 @@ def check_model(model: object) -> None:
     if isinstance(model, type):
         name = model.__name__
         raise UserError(f"a model is needed, not the class {name}; pass an instance, {name}(...)")
-    if not callable(model):
-        raise UserError(
-            "a model must be a module or a function from images (B, ...) to scores (B, K); "
-            f"given: {describe(model)}"
-        )
+    rule = "a model must be a module or a function from images (B, ...) to scores (B, K)"
+    check(callable(model), rule, describe(model))
 
 
 def as_member_list(members: Iterable[Member]) -> list[Member]:
@@ -120,10 +117,8 @@ def is_channels_last(owners: Sequence[object]) -> bool:
     """Whether the weights of convolutions are laid out with the channels last."""
     modules = [owner for owner in owners if isinstance(owner, nn.Module)]
     kernels = [weight for module in modules for weight in module.parameters() if weight.ndim == 4]
-    return any(
-        kernel.is_contiguous(memory_format=torch.channels_last) and not kernel.is_contiguous()
-        for kernel in kernels
-    )
+    turned = [kernel for kernel in kernels if kernel.is_contiguous(memory_format=torch.channels_last)]
+    return not all(kernel.is_contiguous() for kernel in turned)
 
 
 @contextmanager

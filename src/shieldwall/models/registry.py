@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +73,11 @@ def code_digest(names: str) -> str | None:
 
 def _code_file(name: str) -> Path | None:
     """The file with the function, found without running it."""
-    loaded = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
-    if loaded is not None:
-        return Path(loaded) if Path(loaded).is_file() else None
-    folders, origin, so_far = [str(Path.cwd()), *sys.path], None, ""
-    for part in name.partition(":")[0].split("."):
-        so_far = f"{so_far}.{part}" if so_far else part
-        spec = PathFinder.find_spec(so_far, folders) if part else None
-        if spec is None:
-            return None
-        folders, origin = list(spec.submodule_search_locations or []), spec.origin
-    return Path(origin) if origin and Path(origin).is_file() else None
+    module = name.partition(":")[0]
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    homes = [Path(folder, *module.split(".")) for folder in (Path.cwd(), *sys.path)]
+    files = [file for home in homes for file in (home / "__init__.py", home.with_name(f"{home.name}.py"))]
+    return next(filter(Path.is_file, [Path(str(loaded))] if loaded else files), None)
 
 
 def models_of(names: str, count: int) -> list[str]:

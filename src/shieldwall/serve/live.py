@@ -45,9 +45,8 @@ from shieldwall.errors import UserError, check
 from shieldwall.serve.images import Pixels
 from shieldwall.serve.service import ServedRun, Service
 from shieldwall.smoothing.certificates import Counts, certificates_from_counts, eas_from_counts
-from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Ball, Sequential
 from shieldwall.smoothing.inference import Labeler
-from shieldwall.smoothing.radius import Ball
 from shieldwall.smoothing.sampler import FIRST_VIEW, Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.vocabulary import ABSTAIN, EAS

@@ -12,8 +12,7 @@ from shieldwall.errors import UserError, check, checked, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
-from shieldwall.smoothing.count_bounds import Bound, OneSided, TwoSided, parse_bound
-from shieldwall.smoothing.radius import Ball
+from shieldwall.smoothing.count_bounds import Ball, Bound, OneSided, TwoSided, parse_bound
 from shieldwall.smoothing.stopping import FixedSampleSize, StopAtRadii, Stopping
 from shieldwall.vocabulary import ABSTAIN, EAS, PRECISIONS
 

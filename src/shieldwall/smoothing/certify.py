@@ -156,10 +156,9 @@ def predict(
 ) -> Predictions:  # fmt: skip
     """The smoothed classifier's label at x (M, ...), or ABSTAIN.
 
-    The label differs from that of the exact smoothed classifier with probability at most alpha. It is
-    returned only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The default
-    seed is a fresh secret one; give a seed to get the same answer again. The other arguments are those of
-    `certify`.
+    The label differs from that of the exact smoothed classifier with probability at most alpha: a two-sided
+    binomial test of the top two counts rejects a tie at this level. The default seed is a fresh secret one.
+    The other arguments are those of `certify`.
     """
     binomial.check_alpha(alpha)
     check_int("n", n)
@@ -201,17 +200,16 @@ def _checked(
 def _in_words(noise: Noise) -> str:
     """The kind and sigma; the exact form of a noise is of its kind."""
     kind, sigma = str(noise).partition("(")[0].removeprefix("exact-"), getattr(noise, "sigma", None)
-    return f"{noise}" if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
+    return str(noise) if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
 
 
 def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
     check(isinstance(x, Tensor), "inputs must be a torch tensor (M, ...)", type(x).__name__)
     check(x.layout == torch.strided, "inputs must be a dense tensor", x.layout)
     if x.ndim < 2 or not len(x) or not x[0].numel():
-        raise UserError(
-            f"inputs must be a batch (M, ...) of at least one image; given shape: {tuple(x.shape)}"
-            + ("; for a single image pass x[None]" if x.ndim == 1 else "")
-        )
+        hint = "; for a single image pass x[None]" if x.ndim == 1 else ""
+        rule = "inputs must be a batch (M, ...) of at least one image"
+        raise UserError(f"{rule}; given shape: {tuple(x.shape)}{hint}")
     if x.dtype != torch.float32:
         advice = "divide by 255 first, or pass value_range=(0, 255)"
         hint = advice if x.dtype == torch.uint8 else "call .float() first"
@@ -221,9 +219,8 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
     low, high = (-math.inf, math.inf) if value_range is None else checked_range(value_range)
     if x.min() < low or x.max() > high:
         raise UserError(
-            f"inputs must lie in [{low:g}, {high:g}]; given: "
-            f"[{x.min():g}, {x.max():g}]; keep pixels in that range and normalise inside the model "
-            "(sw.Normalize), or pass value_range=None"
+            f"inputs must lie in [{low:g}, {high:g}]; given: [{x.min():g}, {x.max():g}]; keep pixels in that "
+            "range and normalise inside the model (sw.Normalize), or pass value_range=None"
         )
     noise.validate(x)
 
@@ -243,24 +240,19 @@ def checked_indices(indices: Sequence[int] | None, count: int, what: str = "inpu
 def _counts(
     sampler: Sampler, x: Tensor, indices: Sequence[int] | None, progress: bool
 ) -> tuple[Ints, Ints, Ints]:
-    """The indices (M,), by default 0 to M - 1, and the counts that choose and that bound, (M, V, K) each.
-
-    The arrays are read-only, so that certificates of many votes can share them.
-    """
+    """The indices (M,), and the counts (M, V, K) that choose and that bound, read-only: votes share them."""
     where = checked_indices(indices, len(x))
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))
-    selection = estimation = np.empty(0, np.int64)
-    console = Console(stderr=True, quiet=not progress)
-    if not (console.is_terminal or console.is_jupyter):
-        console.quiet = True
+    tables = np.empty(0, np.int64)
+    console = Console(stderr=True)
+    console.quiet = not (progress and (console.is_terminal or console.is_jupyter))
     if not console.quiet and (note := cost_note(sampler, len(x), "radii=[0.5, 1]")):
         console.print(note, highlight=False)
     with progress_bar(console, f"certifying {len(x)} inputs", len(x)) as show:
         for k, counts in enumerate(sampler.counts(inputs)):
             if not k:
-                selection, estimation = np.empty((2, len(x), *counts.selection.shape), np.int64)
-            selection[k], estimation[k] = counts.selection, counts.estimation
+                tables = np.empty((2, len(x), *counts.selection.shape), np.int64)
+            tables[:, k] = counts.selection, counts.estimation
             show(k + 1, "")
-    selection.setflags(write=False)
-    estimation.setflags(write=False)
-    return where, selection, estimation
+    tables.setflags(write=False)
+    return where, tables[0], tables[1]

@@ -115,8 +115,7 @@ def own_precision(classifiers: Sequence[Classifier]) -> str:
     dtypes = {weight.dtype for module in modules for weight in module.parameters()}
     if torch.float64 in dtypes:
         warnings.warn("the model's weights are float64; it is certified in float32", stacklevel=4)
-    halves = [name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes]
-    return halves[0] if halves else "float32"
+    return next((name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes), "float32")
 
 
 def _in_precision(classifier: Classifier, precision: str) -> Classifier:
@@ -129,24 +128,21 @@ def _in_precision(classifier: Classifier, precision: str) -> Classifier:
             return classifier
         raise UserError(f"only a torch module can be run in {precision}; given: {type(classifier).__name__}")
     dtypes = {parameter.dtype for parameter in classifier.parameters()}
-    names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
-    if rounded := names & {"float16", "bfloat16"} - {precision}:
-        name = rounded.pop()
-        raise UserError(f"the model's weights are {name}; pass precision={name!r}")
-    if dtypes <= {DTYPES[precision]}:
-        return classifier
-    return copy.deepcopy(classifier).to(DTYPES[precision])
+    for name in ("float16", "bfloat16"):
+        if DTYPES[name] in dtypes and name != precision:
+            raise UserError(f"the model's weights are {name}; pass precision={name!r}")
+    is_as_asked = dtypes <= {DTYPES[precision]}
+    return classifier if is_as_asked else copy.deepcopy(classifier).to(DTYPES[precision])
 
 
 def _checked_scores(scores: Any, batch: int) -> Tensor:
     if is_scores(scores, batch):
         return scores  # type: ignore[no-any-return]
     shape = tuple(scores.shape) if isinstance(scores, Tensor) else ()
-    is_ensemble = len(shape) == 2 and shape[0] > batch
+    hint = "; an ensemble in one module goes to sw.certify_members" if shape[:1] > (batch,) else ""
     raise UserError(
         f"the model must return one score per class, a tensor of shape ({batch}, K) with K >= 2; "
-        f"returned: {shape or type(scores).__name__}"
-        + ("; an ensemble in one module goes to sw.certify_members" if is_ensemble else "")
+        f"returned: {shape or type(scores).__name__}{hint if len(shape) == 2 else ''}"
     )
 
 
@@ -166,10 +162,7 @@ def _arithmetic(precision: str) -> Iterator[None]:
 
 
 def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -> int:
-    """A batch size near the fastest: small for a CPU's caches, large for an accelerator.
-
-    On a CPU at most `draws`, the samples per input, and a power of two: 256 for 28x28, 64 for 3x32x32.
-    """
+    """A batch size near the fastest. On a CPU a power of two, or `draws`: 256 for 28x28, 64 for 3x32x32."""
     pixels = math.prod(shape)
     if device.type == "cpu":
         fitting = 1 << (2**18 // pixels).bit_length() >> 1

@@ -4,10 +4,8 @@
 
 Every batch has the same shape, so that a draw is classified by the same kernels whatever shares its batch.
 With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever the work
-began: some kernels round by row. An input stops after T draws, or at a look at which its stopping rule says
-so; looks are fixed numbers of draws, so no decision depends on the batches. Where true classes are given, an
-input for which every vote chose another one is complete after n0 draws. On an accelerator the counts of one
-batch are read while the next one runs: the device never waits for the host.
+began: some kernels round by row. Looks, at which an input may stop, are fixed numbers of draws, so no
+decision depends on the batches. On an accelerator the counts of one batch are read while the next one runs.
 """
 
 import math
@@ -104,8 +102,7 @@ class Sampler:
         No batch more than doubles the draws that bound the probability, from 16 of them on.
         """
         end = self.n0 + self.stopping.looks()[-1]
-        buffer = self._buffer(slots=1)
-        pending = PendingInput(0, index, self.send(image), 0, self.noise_stream(index))
+        buffer, pending = self._buffer(slots=1), self.begin(0, index, image, 0)
         while pending.drawn < end:
             fresh = max(0, pending.drawn - self.n0)
             goal = min(end, self.n0 + max(FIRST_VIEW, 2 * fresh))
@@ -114,17 +111,15 @@ class Sampler:
                 buffer.count()
             yield Counts(index, *buffer.snapshot([pending]).read()[0])
 
-    def noise_stream(self, index: int) -> NoiseStream:
-        return NoiseStream(self.noise, self.shape, self.device, self.seed, index)
+    def begin(self, order: int, index: int, image: Tensor, slot: int) -> PendingInput:
+        """The input with none of its draws, its image on the way to the device."""
+        if self.device.type == "cuda" and image.device.type == "cpu":
+            image = image.pin_memory()
+        stream = NoiseStream(self.noise, self.shape, self.device, self.seed, index)
+        return PendingInput(order, index, image.to(self.device, non_blocking=True), slot, stream)
 
     def _buffer(self, slots: int) -> DrawBuffer:
         return DrawBuffer(self.labeler, self.noise, self.n0, self.shape, self.batch_size, slots)
-
-    def send(self, image: Tensor) -> Tensor:
-        """The image on the device, without waiting for it."""
-        if self.device.type == "cuda" and image.device.type == "cpu":
-            image = image.pin_memory()
-        return image.to(self.device, non_blocking=True)
 
     def _default_batch_size(self) -> int:
         size = default_batch_size(self.device, self.shape, self.n0 + self.stopping.looks()[-1])
@@ -138,13 +133,13 @@ class Sampler:
         try:
             self._buffer(slots=1).count()
         except RuntimeError as error:
-            if not is_out_of_memory(error):  # the scheduler knows what to do then
-                reason = str(error).partition("\n")[0]
-                raise UserError(f"torch.compile does not work here: {reason}; remove compile") from error
-            return
+            if is_out_of_memory(error):  # the scheduler knows what to do then
+                return
+            reason = str(error).partition("\n")[0]
+            raise UserError(f"torch.compile does not work here: {reason}; remove compile") from error
         if noisy is None:
             return
-        rows = noisy.repeat(-(-self.batch_size // len(noisy)), *[1] * len(self.shape))[: self.batch_size]
+        rows = noisy[torch.arange(self.batch_size, device=noisy.device) % len(noisy)]
         apart = difference(self.labeler, self.labeler.compiled, rows)
         if apart is not None and apart > tolerance(self.labeler.dtype):
             raise UserError(
@@ -215,8 +210,7 @@ class _Scheduler:
         if image is None:
             self._source_has_ended = True
             return None
-        sampler, slot = self._sampler, self._free.popleft()
-        pending = PendingInput(self._taken, index, sampler.send(image), slot, sampler.noise_stream(index))
+        pending = self._sampler.begin(self._taken, index, image, self._free.popleft())
         self._under_way[pending.order] = pending
         self._taken += 1
         return pending
@@ -254,9 +248,9 @@ class _Scheduler:
         if self._sampler.device.type == "cuda":
             torch.cuda.empty_cache()
         self._free = deque(range(self._buffer.slots))
-        for pending in self._under_way.values():
-            pending.slot, pending.stream = self._free.popleft(), self._sampler.noise_stream(pending.index)
-            pending.drawn, pending.looks_done, pending.is_due = 0, 0, False
+        for order, pending in self._under_way.items():
+            slot = self._free.popleft()
+            self._under_way[order] = self._sampler.begin(order, pending.index, pending.image, slot)
         self._align_to_row(min(self._under_way, default=self._taken))
 
     def _align_to_row(self, order: int) -> None:

@@ -23,11 +23,9 @@ from shieldwall.binomial import check_draws
 from shieldwall.errors import check
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Floats, Ints
-from shieldwall.smoothing.count_bounds import LAST_LOOK, Bound, OneSided, Sequential, count_of_class
-from shieldwall.smoothing.radius import Ball
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Ball, Bound, OneSided, Sequential, count_of_class
 
-FIRST_LOOK = 40
-LOOK_RATIO = 1.2
+FIRST_LOOK, LOOK_RATIO = 40, 1.2
 
 
 class Stopping(ABC):
