@@ -1,8 +1,4 @@
-"""Noise: what is added to an input, and the radius that a class probability under it certifies.
-
-    gaussian   N(0, sigma^2 I)              L2   r = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B))
-    uniform    each pixel in [-lam, lam]    L1   r = lam (p_A - p_B)
-    laplace    exp(-|e| / lam) / (2 lam)    L1   r = lam max( -log(1 - p_A + p_B), ...)
+"""Noise: what is added to an input, and the radius r that a class probability under it certifies.
 
 If an event A has probability at least p_A at the input, and an event B at most p_B, then A is more likely
 than B at every point nearer than r, be they disjoint or not. In the proofs the input moves by v, and s is the
@@ -43,10 +39,8 @@ class Noise(ABC):
 
     @abstractmethod
     def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
-        """The radius within which a class of probability at least p_a stays above those of at most p_b.
-
-        p_b is 1 - p_a by default. Where p_a > p_b, the radius is valid and not negative.
-        """
+        """That within which a class of probability at least p_a stays above those of at most p_b, 1 - p_a by
+        default. Where p_a > p_b, the radius is valid and not negative."""
 
     def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
         """The noisy inputs (B, *shape) from noise samples of that shape, which may be overwritten."""
@@ -226,17 +220,15 @@ def as_noise(given: object) -> Noise:
     """The noise; a number is the sigma of Gaussian noise."""
     if isinstance(given, Real) and not isinstance(given, bool):
         return Gaussian(float(given))
-    check_noise(given)
-    assert isinstance(given, Noise)
-    return given
+    return check_noise(given)
 
 
-def check_noise(given: object) -> None:
+def check_noise(given: object) -> Noise:
     """Refuse anything but noise, such as a standard deviation alone."""
-    if not isinstance(given, Noise):
-        sigma = given if isinstance(given, Real) else 0.25
-        example = f"sw.Gaussian({sigma})"
-        raise UserError(f"noise must be a distribution, such as {example}; given: {describe(given)}")
+    if isinstance(given, Noise):
+        return given
+    example = f"sw.Gaussian({given if isinstance(given, Real) else 0.25})"
+    raise UserError(f"noise must be a distribution, such as {example}; given: {describe(given)}")
 
 
 KINDS: dict[str, Callable[[float], Noise]] = {

@@ -1,12 +1,4 @@
-"""The live page: its files, images in, and the WebSocket that certifies them, a turn for each visitor.
-
-Only pages that the server served itself may talk to it:
-
-    Host      an IP address, localhost or a name of this machine: else another site's name was pointed here
-    Origin    of a WebSocket or a POST, the very Host asked: else another site's page is asking
-
-A page of another site carries its site's name in Host or in Origin, and a browser does not let it lie.
-"""
+"""The live page: its files, images in, and the WebSocket that certifies them, a turn for each visitor."""
 
 import base64
 import ipaddress
@@ -103,7 +95,11 @@ def page(service: Service) -> str:
 
 
 class AccessCheck:
-    """Refuses other sites' names and pages; every answer has the headers that keep the page to itself."""
+    """Only pages that the server served itself may talk to it; its headers keep them to themselves.
+
+    Host      an IP address, localhost or a name of this machine: else another site's name points here
+    Origin    of a WebSocket or a POST, the very Host asked: else another site's page is asking
+    """
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app, self._names = app, {name.lower() for name in names}
@@ -122,13 +118,12 @@ class AccessCheck:
         await app(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> str:
-        """Another site may point its own name here (DNS rebinding), but no name is an address."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         try:
             name = urlsplit(f"//{host}").hostname or ""
             if name not in self._names:
-                ipaddress.ip_address(name)
+                ipaddress.ip_address(name)  # another site may point its name here, but no name is an address
         except ValueError:
             return "nothing is served under this name"
         is_own_page = headers.get("origin") in (f"http://{host}", f"https://{host}")
@@ -188,10 +183,7 @@ class _Routes:
         return _answer(image)
 
     async def certify(self, socket: WebSocket) -> None:
-        """One open page: at most one job, which a new one replaces and which ends with the page.
-
-        Where all places are taken, a new page takes that of a client with two pages more.
-        """
+        """One open page, of at most one job. Where all places are taken, one of two pages more makes room."""
         await socket.accept()
         pages, client = Counter(client for client, _ in self._visits), _client(socket)
         if len(self._visits) >= MAX_VISITORS:
@@ -244,13 +236,13 @@ class _Routes:
                     if job.scope.cancel_called:  # during the turn
                         return
                     await job.tell(socket, message)
-            except UserError as error:
-                await job.tell(socket, {"type": "error", "message": str(error)})
             except WebSocketDisconnect:
                 raise
-            except Exception:  # one job's fault must not end the others'
-                _log.exception("a job failed")
-                reason = "the server failed at this image; its console says why"
+            except Exception as error:  # one job's fault must not end the others'
+                reason = str(error)
+                if not isinstance(error, UserError):
+                    _log.exception("a job failed")
+                    reason = "the server failed at this image; its console says why"
                 await job.tell(socket, {"type": "error", "message": reason})
 
 

@@ -5,14 +5,9 @@
 
 Why every number on the page may be believed. n is fixed before the first sample. With probability at least
 1 - alpha (`smoothing.count_bounds`) all radii of one job hold together, also those shown on the way, so the
-visitor may stop at any of them. Nothing is picked by its outcome: each radius is a function of the counts
-beside it, and `certificates_from_counts` gives it again. A second job on the same image has samples and an
-error of its own; the better of the two has both.
-
-For ensemble-after-smoothing, P(A) of each of N members is bounded in this way at alpha / N, and the radius is
-that of `eas_from_counts`: with probability at least 1 - alpha, all bounds hold at all t at once.
-
-Samples are named by a seed that the visitor does not know and that serves once.
+visitor may stop at any of them; so do those of ensemble-after-smoothing. Nothing is picked by its outcome:
+each radius is a function of the counts beside it. A second job on the same image has samples and an error of
+its own; the better of the two has both. Samples come from a seed that the visitor does not know, used once.
 
     page    start {job, run, vote, n, pixels}    stop {job}
     server  started {n, n0, alpha, limit, norm, is_by_member, copies}   error {message}
@@ -101,10 +96,7 @@ def parse(text: str, service: Service) -> Start | int:
 
 
 def replies(start: Start, stopped: threading.Event, device: torch.device) -> Iterator[Message]:
-    """A message per turn: the noisy copies first, then what is known, at last what is certified.
-
-    `stopped` ends it at the next turn, with what is certified by then.
-    """
+    """A message per turn: the noisy copies, what is known, and, at n or once `stopped`, what is certified."""
     check_draws(start.run.n0, start.n, start.run.alpha, share=_share(start))
     seed = secrets.randbits(63)
     yield {
@@ -161,8 +153,7 @@ def png_address(image: Tensor) -> str:
 
 def to_pixels(image: Tensor) -> Pixels:
     """(C, H, W), clipped to [0, 1], as bytes (H, W, C)."""
-    rows: Pixels = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
-    return rows
+    return np.asarray((image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu())
 
 
 def _certificate(start: Start, counts: Counts) -> LiveCertificate:
