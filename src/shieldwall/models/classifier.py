@@ -36,10 +36,8 @@ def checked_range(given: Any) -> tuple[float, float]:
 class Classifier(nn.Module):
     """Any model as a module from images in [0, 1], (B, C, H, W), to scores (B, K).
 
-    Args:
-        model: a module, a function of tensors or of NumPy arrays, or a scikit-learn classifier.
-        value_range: the range of pixels that the model takes.
-        processor: of a Hugging Face image classifier: its size, mean and standard deviation are applied here.
+    `value_range` is that of the pixels that the model takes. The `processor` of a Hugging Face image
+    classifier has the size, mean and standard deviation that are applied here.
     """
 
     def __init__(self, model: Any, *, value_range: tuple[float, float] = UNIT, processor: Any = None) -> None:
@@ -170,12 +168,10 @@ def member_scores(member: Callable[[Tensor], Any], x: Tensor) -> list[Any]:
     scores, several = scores_of(member(x)), num_members(member)
     if several == 1:
         return [scores]
-    if not is_scores(scores, several * len(x)):
+    if not is_scores(scores, rows := several * len(x)):
         given = tuple(scores.shape) if isinstance(scores, Tensor) else describe(scores)
-        raise UserError(
-            f"an ensemble of num_estimators = {several} must return scores ({several * len(x)}, K), member "
-            f"by member; returned: {given}"
-        )
+        rule = f"an ensemble of num_estimators = {several} must return scores ({rows}, K), member by member"
+        raise UserError(f"{rule}; returned: {given}")
     return list(scores.chunk(several))
 
 
@@ -203,8 +199,13 @@ def _processed(x: Tensor, steps: Mapping[str, Any]) -> Tensor:
     """Images in [0, 1] as the processor would hand them to the model."""
     if x.shape[1] == 1 and len(steps.get("mean", [])) == 3:
         x = x.expand(-1, 3, -1, -1)
-    if "size" in steps and (size := _new_size(steps["size"], *x.shape[-2:])) != tuple(x.shape[-2:]):
-        x = F.interpolate(x, size, mode=steps["mode"], antialias=steps["mode"] != "nearest-exact")
+    if "size" in steps:
+        height, width = x.shape[-2:]
+        size, shorter = steps["size"], min(height, width)
+        edge = size.get("shortest_edge", 0)
+        new = (edge * height // shorter, edge * width // shorter) if edge else (size["height"], size["width"])
+        if new != (height, width):
+            x = F.interpolate(x, new, mode=steps["mode"], antialias=steps["mode"] != "nearest-exact")
     if "crop" in steps:
         top, left = ((have - want) // 2 for have, want in zip(x.shape[-2:], steps["crop"], strict=True))
         x = x[..., top : top + steps["crop"][0], left : left + steps["crop"][1]]
@@ -214,10 +215,3 @@ def _processed(x: Tensor, steps: Mapping[str, Any]) -> Tensor:
         return x
     mean, std = (torch.tensor(steps[name], dtype=x.dtype, device=x.device) for name in ("mean", "std"))
     return (x - mean[:, None, None]) / std[:, None, None]
-
-
-def _new_size(size: Mapping[str, int], height: int, width: int) -> tuple[int, int]:
-    if "shortest_edge" not in size:
-        return size["height"], size["width"]
-    shorter, edge = min(height, width), size["shortest_edge"]
-    return edge * height // shorter, edge * width // shorter

@@ -4,7 +4,7 @@ import dis
 import gc
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import TypeVar
 
@@ -34,10 +34,8 @@ def as_member_list(members: Iterable[Member]) -> list[Member]:
         return [members]  # type: ignore[list-item]  # several members in one module (models/classifier.py)
     alone = isinstance(members, nn.Module) and not isinstance(members, nn.ModuleList)
     if alone or not isinstance(members, Iterable):
-        raise UserError(
-            f"members must be a list of models; given: {describe(members)}; "
-            "write [model] for one model, ensemble.members for those of an ensemble"
-        )
+        advice = "write [model] for one model, ensemble.members for those of an ensemble"
+        raise UserError(f"members must be a list of models; given: {describe(members)}; {advice}")
     listed = list(members)
     for member in listed:
         check_model(member)
@@ -121,11 +119,9 @@ def is_channels_last(owners: Sequence[object]) -> bool:
     return not all(kernel.is_contiguous() for kernel in turned)
 
 
-@contextmanager
-def eval_mode(owners: Sequence[object]) -> Iterator[None]:
+def eval_mode(owners: Sequence[object]) -> AbstractContextManager[None]:
     """The modules that owners use in evaluation mode; afterwards every part has the mode it had."""
-    with evaluating(modules_of(owners)):
-        yield
+    return evaluating(modules_of(owners))
 
 
 @contextmanager

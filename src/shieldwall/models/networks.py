@@ -2,8 +2,7 @@
 
 `digits-cnn` and `lenet` are for small grey images, `resnet20` and `resnet110` for 32x32 colour images (He et
 al. 2016, section 4.2: 6n + 2 layers), `resnet50` for 224x224 colour images (same paper; stride in the 3x3
-convolution). Its layers carry the names that published ImageNet weights use, so that such weights load into
-`network`.
+convolution). Published ImageNet weights load into its `network`.
 """
 
 import math

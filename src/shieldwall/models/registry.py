@@ -1,7 +1,6 @@
-"""Members by name, each with its normalisation inside, or from a user's own function.
+"""Members by name or from a user's own function `(num_classes) -> module`, from images in [0, 1] to logits.
 
-A model is a function `(num_classes) -> nn.Module` whose module maps images in [0, 1] to logits. Several
-names, separated by commas, are those of the members one by one.
+Several names, separated by commas, are those of the members one by one.
 """
 
 import hashlib
@@ -38,10 +37,10 @@ TRUST = "SHIELDWALL_TRUST_CODE"  # names the code of recipes that may run, modul
 
 def factory(name: str) -> ModelFactory:
     """The model called `name`, or the function that `module:function` names."""
-    if not isinstance(name, str) or ":" not in name:
-        if name not in MODELS:
-            raise unknown_name("model", name, [*MODELS, "module:function", "hf:FOLDER"])
+    if name in MODELS:
         return MODELS[name]
+    if not isinstance(name, str) or ":" not in name:
+        raise unknown_name("model", name, [*MODELS, "module:function", "hf:FOLDER"])
     if name.startswith(HUGGING_FACE):
         return lambda num_classes: Classifier.from_pretrained(name.removeprefix(HUGGING_FACE))
     module_name, _, function_name = name.partition(":")
@@ -75,7 +74,7 @@ def _code_file(name: str) -> Path | None:
     """The file with the function, found without running it."""
     module = name.partition(":")[0]
     loaded = getattr(sys.modules.get(module), "__file__", None)
-    homes = [Path(folder, *module.split(".")) for folder in (Path.cwd(), *sys.path)]
+    homes = [Path(folder, *module.split(".")) for folder in (str(Path.cwd()), *sys.path)]
     files = [file for home in homes for file in (home / "__init__.py", home.with_name(f"{home.name}.py"))]
     return next(filter(Path.is_file, [Path(str(loaded))] if loaded else files), None)
 
@@ -103,13 +102,14 @@ def check_trusted(names: str) -> None:
     known = file.read_text(errors="replace").splitlines() if file.is_file() else []
     for name in _own(names):
         digest = code_digest(name)
-        is_known = digest is not None and f"{digest}  {name}" in known
-        if not is_known and not {name, "all"} & said:
+        if digest is not None and f"{digest}  {name}" in known:
+            continue
+        if not {name, "all"} & said:
             raise UserError(
                 f"the recipe names code, {name!r}, which is new here or has changed; code can do all that "
                 f"you can: read it, then add --trust-code (in Python: set {TRUST}={name})"
             )
-        if not is_known and digest is not None and home.is_absolute():
+        if digest is not None and home.is_absolute():
             with suppress(OSError):  # without a home to write to, it must be said each time
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with file.open("a") as trusted:

@@ -32,6 +32,7 @@ from shieldwall.errors import UserError
 from shieldwall.serve import live
 from shieldwall.serve.images import FRAMES, MAX_BYTES, PreparedImage, from_drawing, from_upload
 from shieldwall.serve.service import Service
+from shieldwall.vocabulary import vote_title
 
 MAX_VISITORS = 128
 MESSAGE_SECONDS = 0.1  # what passes at least between two messages of a page that are read
@@ -52,7 +53,7 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-_VOTE_TITLES = {"we": "weighted (WE)", "mme": "max-margin (MME)", "eas": "after smoothing (EAS)"}
+_TITLES = {"we": "weighted (WE)", "mme": "max-margin (MME)", "eas": "after smoothing (EAS)"}
 _log = logging.getLogger(__name__)
 
 
@@ -81,7 +82,8 @@ def page(service: Service) -> str:
     frame, (channels, height, width) = FRAMES.get(service.data), service.shape
     runs = []
     for run in service.runs:
-        votes = [{"name": name, "title": _vote_title(name)} for name in run.votes]
+        titles = [_TITLES.get(name, vote_title(name).replace("we-", "WE, weights by ")) for name in run.votes]
+        votes = [{"name": name, "title": title} for name, title in zip(run.votes, titles, strict=True)]
         runs.append({"family": run.family, "sigma": run.sigma, "votes": votes})
     known = {
         "classes": service.classes, "channels": channels, "height": height, "width": width,
@@ -295,7 +297,3 @@ async def _refuse(request: Request, error: Exception) -> Response:
     status = getattr(error, "status", 400)
     headers = {"connection": "close"} if status in (408, TOO_LARGE, 429) else {}  # the rest is not read
     return JSONResponse({"error": str(error)}, status, headers)
-
-
-def _vote_title(vote: str) -> str:
-    return _VOTE_TITLES.get(vote) or vote.replace("member-", "member ").replace("we-", "WE, weights by ")

@@ -64,9 +64,12 @@ class Labeler:
         if self.is_compiled:
             self.compiled = [torch.compile(module, dynamic=False) for module in modules]
 
-    def memory_format(self, shape: Sequence[int]) -> torch.memory_format:
+    def memory_format(
+        self, shape: Sequence[int], classifiers: Sequence[Classifier] | None = None
+    ) -> torch.memory_format:
         """The fastest memory layout for a batch of inputs."""
-        return _memory_format(self.modules, shape)
+        is_last = len(shape) == 3 and is_channels_last(self.modules if classifiers is None else classifiers)
+        return torch.channels_last if is_last else torch.contiguous_format
 
     def __call__(self, noisy: Tensor) -> tuple[Tensor, int]:
         with self._evaluation():
@@ -88,7 +91,7 @@ class Labeler:
 
     def scores(self, classifiers: Sequence[Classifier], noisy: Tensor) -> list[Tensor]:
         """Classifiers' scores (B, K) at float32 inputs, in double precision; none if they cannot be had."""
-        layout = _memory_format(classifiers, noisy.shape[1:])
+        layout = self.memory_format(noisy.shape[1:], classifiers)
         try:
             with self._evaluation():
                 batch = noisy.to(self.dtype).contiguous(memory_format=layout)
@@ -102,11 +105,6 @@ class Labeler:
     def _evaluation(self) -> Iterator[None]:
         with evaluating(self._parts), torch.inference_mode(), _arithmetic(self.precision):
             yield
-
-
-def _memory_format(classifiers: Sequence[Classifier], shape: Sequence[int]) -> torch.memory_format:
-    channels_last = len(shape) == 3 and is_channels_last(classifiers)
-    return torch.channels_last if channels_last else torch.contiguous_format
 
 
 def own_precision(classifiers: Sequence[Classifier]) -> str:
