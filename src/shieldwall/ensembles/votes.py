@@ -19,8 +19,7 @@ from shieldwall.vocabulary import EAS, MME, WE, member_number, member_vote
 def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
     """WE, def:weighted-ensemble: argmax_k sum_j w_j f_j(x)_k, equal weights unless given.
 
-    The sum is divided by that of the weights, so that scores are confidences again.
-    (N, B, K), (N,) -> (B, K)
+    The sum is divided by that of the weights, so scores are confidences.  (N, B, K), (N,) -> (B, K)
     """
     w = confidences.new_ones(len(confidences)) if weights is None else weights.to(confidences)
     return (w[:, None, None] * confidences).sum(0) / w.sum()

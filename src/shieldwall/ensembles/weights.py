@@ -1,8 +1,7 @@
 """Weights of the weighted ensemble: learned (SWEEN, Liu et al. 2020) or searched on a grid.
 
 Both take confidences p (N, M, C, K) of the members at C noisy copies x' of each of M images that neither
-training nor the final certification should see, as `smoothing.confidences.noisy_confidences` gives them, and
-the images' labels y (M,):
+training nor the final certification should see, as `noisy_confidences` gives them, and labels y (M,):
 
     SWEEN   minimise over theta  -1/(M C) sum_x' log( sum_i w_i p_i(x')_y ),       w = softmax(theta)
     grid    maximise a score over w in {0, step, 2 step, ..., 1}^N with sum_i w_i = 1

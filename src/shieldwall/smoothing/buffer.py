@@ -3,10 +3,9 @@
     draw 0, 1, 2, ...  of input i under seed s   =   successive chunks from the generator (s, "draws", i)
     noisy (B, *shape),  cells (B,)  ->  labels (V, B)  ->  counts[cell, vote, label] += 1
 
-The first n0 draws select the class and those after it bound its probability, so the two samples are
-disjoint. The sizes of the chunks depend on the input's shape and the kind of device alone, so no batch, other
-input or interruption changes a draw. A cell is an input under way and whether the draw chooses its class or
-bounds it; rows that hold no draw have a cell of their own.
+The first n0 draws select the class, those after it bound its probability. The sizes of the chunks depend on
+the input's shape and the kind of device alone, so no batch, other input or interruption changes a draw. A
+cell is an input under way and which of both the draw does; rows that hold no draw have a cell of their own.
 """
 
 import math

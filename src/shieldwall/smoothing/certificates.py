@@ -41,13 +41,9 @@ def certificates_from_counts(
 ) -> Certificates:  # fmt: skip
     """Certificates from counts alone, (M, K) each: another alpha needs no new samples.
 
-    Args:
-        noise: the noise, or its text in a certificate file: gaussian(0.25).
-        bound: the bound, or its text in a certificate file: one-sided, two-sided(0.05), ...
-        norm: the norm of the radii; by default the norm of the noise.
-        size: the number of values per input, for norms in which radii depend on it.
-        precision: the precision of the forward passes.
-        seed: the noise seed.
+    `noise` and `bound` may be their texts in a certificate file: gaussian(0.25), two-sided(0.05), ... `norm`
+    is that of the radii, by default that of the noise. `size` is the number of values per input, for norms
+    in which radii depend on it. `precision` and the noise `seed` are noted.
     """
     check_alpha(alpha)
     selection, estimation = _whole("selection_counts", selection_counts), _whole("counts", counts)
@@ -110,9 +106,8 @@ def eas_from_counts(
         draws = by_member.sum(-1)
         unequal = ((draws != draws[:, :1]) | (draws < (name == "choice"))).any(1)
         if unequal.any():
-            draws_given = draws[unequal][0].tolist()
             rule = "members must be counted on the same samples"
-            raise UserError(f"{rule}; for the {name} they have {draws_given}")
+            raise UserError(f"{rule}; for the {name} they have {draws[unequal][0].tolist()}")
     if isinstance(bound, str):
         bound = "one-sided" if bound == PREFIX else bound.removeprefix(f"{PREFIX}-")
     return _certificates(selection, estimation, noise, alpha, parse_bound(bound), norm, size, precision, seed)

@@ -97,9 +97,9 @@ def certify_members(
 ) -> dict[str, Certificates]:  # fmt: skip
     """Certify every vote over the members in one pass: each member runs once per noisy batch.
 
-    `votes` are `Vote`s or their names. The default is `member-1` to `member-N`, `we`, `mme`, and, for two or
-    more members, `eas` (ensemble after smoothing). The other arguments are those of `certify`. The noise is
-    the same too: `certify(WeightedEnsemble(...))` gives exactly the counts of `we`.
+    `votes` are `Vote`s or their names, by default `member-1` to `member-N`, `we`, `mme`, and, for two or more
+    members, `eas` (ensemble after smoothing). The other arguments are those of `certify`. The noise is the
+    same too: `certify(WeightedEnsemble(...))` gives exactly the counts of `we`.
     """
     members = as_member_list(members)
     if not members:
@@ -116,7 +116,7 @@ def _certify(
     device: torch.device | str | None, compile: bool | None, seed: int, indices: Sequence[int] | None,
     batch_size: int | None, progress: bool, *, radii: Sequence[float] | None, **settings: Any,
 ) -> dict[str, Certificates]:  # fmt: skip
-    """The certificates of each vote, or of the single classifier; `settings` are those of `Certification`."""
+    """Those of each vote, or of the single classifier; `settings` are those of `Certification`."""
     images, noise, classifiers, precision = asked
     if radii is not None:
         try:

@@ -27,11 +27,8 @@ def noisy_confidences(
     All members see the same noise: that of the seed, the stream's name and the image's index, and of no
     certificate.
 
-    Args:
-        images: (M, C, H, W) in [0, 1], or a split.
-        indices: (M,), naming each image's noise; by default its place among the images.
-        batch_size: noisy images classified at a time.
-        dtype: of the softmax; float64 resolves confidences that float32 rounds to 0 or 1.
+    `images` are (M, C, H, W) in [0, 1], or a split; `indices` (M,) name each one's noise. Softmax in float64
+    (`dtype`) resolves confidences that float32 rounds to 0 or 1.
     """
     if not (members := as_member_list(members)):
         raise UserError("confidences need at least one member; none was given")

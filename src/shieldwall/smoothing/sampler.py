@@ -32,10 +32,7 @@ FIRST_VIEW = 16  # draws of the bound behind the first counts of a stream
 
 
 class Sampler:
-    """Counts how often each class wins under noise, for inputs of one shape.
-
-    Without votes, the one classifier's own labels are counted.
-    """
+    """Counts how often each class wins under noise, for inputs of one shape, by vote or by one classifier."""
 
     def __init__(
         self, classifiers: Sequence[Classifier], votes: Sequence[Vote] | None, noise: Noise, n0: int,
@@ -86,21 +83,14 @@ class Sampler:
         )  # fmt: skip
 
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
-        """The counts of one (index, image) after the other, in the order given.
-
-        A source that ends early ends the work after the inputs taken so far. `first_place` is the first one's
-        place in a longer list of which these are a part.
-        """
+        """The counts of one (index, image) after the other; the first has this place in a longer list."""
         shortest = self.n0 + self.looks[0]
         batches_ahead = 3 if self.device.type == "cuda" else 2
         slots = 2 + batches_ahead * math.ceil(self.batch_size / shortest)  # fills batches, come what may
         yield from _Scheduler(self, self._buffer(slots), iter(inputs), first_place).run()
 
     def stream(self, image: Tensor, index: int = 0) -> Iterator[Counts]:
-        """One input's counts as they grow, after each batch, up to the most draws that the rule allows.
-
-        No batch more than doubles the draws that bound the probability, from 16 of them on.
-        """
+        """One input's counts after each batch, which at most doubles the draws that bound, from 16 on."""
         end = self.n0 + self.stopping.looks()[-1]
         buffer, pending = self._buffer(slots=1), self.begin(0, index, image, 0)
         while pending.drawn < end:

@@ -32,10 +32,7 @@ def fastest(
     build: Build, draws: int, threads: Sequence[int], *, batch_size: int | None = None,
     compile: bool | None = None, clock: Clock = time.perf_counter,
 ) -> Sampler:  # fmt: skip
-    """The sampler to use for this number of draws. Torch is left with the best of these numbers of threads.
-
-    A batch size and a choice about compiling that are not None are kept.
-    """
+    """The sampler for this number of draws, as far as it is left open; torch has the best of `threads`."""
     sampler = build(batch_size=batch_size, compile=False)
     seconds = {}
     for number in threads:
