@@ -22,8 +22,7 @@ from shieldwall.results.metrics import default_radii
 from shieldwall.results.record import RunRecord, read_runs
 from shieldwall.results.rows import method_of
 from shieldwall.smoothing.certificates import certificates_from_counts
-from shieldwall.smoothing.count_bounds import OneSided, TwoSided, count_of_class
-from shieldwall.smoothing.plan import Ball
+from shieldwall.smoothing.count_bounds import Ball, OneSided, TwoSided, count_of_class
 from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 
 ROOT = Path(__file__).parents[1]

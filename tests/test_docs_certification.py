@@ -17,12 +17,11 @@ from typer.testing import CliRunner
 
 import shieldwall as sw
 from shieldwall import cli
-from shieldwall.noise.registry import KINDS
+from shieldwall.noise.distributions import KINDS
 from shieldwall.results.certificate_file import COLUMNS
 from shieldwall.runs.predict import predict_run
-from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential, in_norm
 from shieldwall.smoothing.inference import DTYPES
-from shieldwall.smoothing.radius import in_norm
 from shieldwall.vocabulary import BOUNDS, NORMS
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -18,21 +18,18 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
     """
     from scipy.special import betaincinv
 
-    k = np.asarray(successes, dtype=np.float64)
-    n = np.asarray(trials, dtype=np.float64)
+    k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     return np.where(k > 0, betaincinv(np.maximum(k, 1.0), n - k + 1.0, alpha), 0.0)
 
 
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> NDArray[np.float64]:
     """The one-sided Clopper-Pearson upper bound: P(bound < p) <= alpha for every p.
 
-    It solves P(Binomial(trials, p) <= successes) = alpha for p: one minus the lower bound on the
-    probability of a failure, and 1 where every trial succeeded.
+    One minus the lower bound on the probability of a failure; 1 where every trial succeeded.
     """
     from scipy.special import betainccinv
 
-    k = np.asarray(successes, dtype=np.float64)
-    n = np.asarray(trials, dtype=np.float64)
+    k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     return np.where(k < n, betainccinv(k + 1.0, np.maximum(n - k, 1.0), alpha), 1.0)
 
 
@@ -43,8 +40,7 @@ def two_sided_sign_test(first: ArrayLike, second: ArrayLike) -> NDArray[np.float
     """
     from scipy.special import betainc
 
-    a = np.asarray(first, dtype=np.float64)
-    b = np.asarray(second, dtype=np.float64)
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     tail = np.where(a > 0, betainc(np.maximum(a, 1.0), b + 1.0, 0.5), 1.0)
     return np.minimum(1.0, 2.0 * tail)
 
@@ -65,10 +61,7 @@ def check_alpha(alpha: float) -> None:
 
 
 def check_draws(n0: int, n: int, alpha: float, share: float = 1.0) -> None:
-    """Refuse sample numbers that can never certify anything; the error names the smallest n that can.
-
-    `share` is the part of alpha that the lower bound uses.
-    """
+    """Refuse numbers of samples with which a lower bound at `share` of alpha never certifies anything."""
     check_alpha(alpha)
     check_int("n0", n0)
     check_int("n", n)

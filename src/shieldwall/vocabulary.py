@@ -12,17 +12,12 @@ NOISES = {"gaussian": 1.0, "uniform": 1 / math.sqrt(3), "laplace": math.sqrt(2)}
 
 BOUNDS = ("one-sided", "two-sided")  #: how counts become bounds, with a fixed number of samples
 
-PRECISIONS = ("float32", "tf32", "float16", "bfloat16")
-"""The arithmetic of the classifier that is certified."""
+PRECISIONS = ("float32", "tf32", "float16", "bfloat16")  #: of the classifier that is certified
 
-SIGMAS = (0.25, 0.5, 1.0)
-"""The standard deviations of the paper's tables, which take the best of them on every data set."""
+SIGMAS = (0.25, 0.5, 1.0)  #: of the paper's tables, which take the best of them on every data set
 
-WE, MME, EAS = "we", "mme", "eas"
-"""Weighted, max-margin, and ensemble after smoothing, which is computed from the members' counts."""
-VOTE_TITLES = {WE: "WE", MME: "MME", EAS: "EAS"}
-"""What the votes of ensembles are called, in a table's order."""
-
+WE, MME, EAS = "we", "mme", "eas"  #: weighted, max-margin, ensemble after smoothing
+VOTE_TITLES = {WE: "WE", MME: "MME", EAS: "EAS"}  #: in a table's order
 _MEMBER = re.compile(r"member-(\d+)")
 
 
@@ -38,7 +33,6 @@ def member_number(vote: str) -> int | None:
 
 
 def is_member(vote: str) -> bool:
-    """Whether a vote is a single member of an ensemble."""
     return member_number(vote) is not None
 
 

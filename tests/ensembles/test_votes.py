@@ -10,7 +10,6 @@ from shieldwall.ensembles.votes import (
     Vote,
     default_votes,
     max_margin,
-    single,
     vote_set,
     weighted,
 )
@@ -99,7 +98,6 @@ def test_single_votes_are_the_members_own() -> None:
     table = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]]])
     assert int(vote_set(["member-1"], 2).counted[0](table)) == 0
     assert int(vote_set(["member-2"], 2).counted[0](table)) == 1
-    assert single(table, 1).equal(table[1])
 
 
 @pytest.mark.parametrize("name", ["member-0", "member-3", "member-01", "WE", "vote", "mme-1-2", "agree-1-2"])
@@ -148,7 +146,7 @@ def test_votes_of_one_s_own_stand_beside_those_by_name() -> None:
     ("votes", "message"),
     [
         (["we", "we"], "'we' is taken"),
-        ([Vote("eas", single)], "'eas' is taken"),  # type: ignore[arg-type]
+        ([Vote("eas", weighted)], "'eas' is taken"),  # type: ignore[arg-type]
         ([], "at least one vote is needed"),
         (["we-sween"], "unknown vote 'we-sween'"),
         (["mme-1-2"], "unknown vote 'mme-1-2'"),

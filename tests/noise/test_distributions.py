@@ -14,13 +14,14 @@ from scipy.special import ndtr, ndtri
 
 from shieldwall import UserError, vocabulary
 from shieldwall.noise.distributions import (
+    KINDS,
     Gaussian,
     Laplace,
     Noise,
     Uniform,
+    noise_by_name,
     standard_laplace,
 )
-from shieldwall.noise.registry import KINDS, noise_by_name
 
 Array = NDArray[np.float64]
 SCALE = 0.4

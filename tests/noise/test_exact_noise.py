@@ -13,8 +13,8 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from shieldwall import UserError
-from shieldwall.noise.distributions import Gaussian
-from shieldwall.noise.exact import ExactGaussian, _table, upper_count, upper_thresholds
+from shieldwall.noise.distributions import ExactGaussian, Gaussian
+from shieldwall.noise.exact import _table, upper_count, upper_thresholds
 
 CPU = torch.device("cpu")
 HALF = Decimal("0.5")

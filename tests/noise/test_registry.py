@@ -3,8 +3,7 @@
 import pytest
 
 import shieldwall as sw
-from shieldwall.noise.distributions import Noise
-from shieldwall.noise.registry import parse_noise
+from shieldwall.noise.distributions import Noise, parse_noise
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from shieldwall.binomial import clopper_pearson_lower
-from shieldwall.smoothing.betting import log_wealth, sequence_lower
+from shieldwall.smoothing.count_bounds import log_wealth, sequence_lower
 
 COUNTS = [(0, 0), (1, 0), (0, 1), (3, 2), (40, 0), (0, 40), (31, 9), (200, 50)]
 

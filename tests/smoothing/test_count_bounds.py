@@ -8,7 +8,6 @@ from scipy.stats import multinomial, norm
 
 from shieldwall import UserError
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
-from shieldwall.smoothing.betting import sequence_lower
 from shieldwall.smoothing.count_bounds import (
     Bound,
     OneSided,
@@ -16,6 +15,7 @@ from shieldwall.smoothing.count_bounds import (
     TwoSided,
     count_of_class,
     parse_bound,
+    sequence_lower,
 )
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 import shieldwall as sw
 from shieldwall.noise.distributions import Gaussian, Laplace, Noise, Uniform
+from shieldwall.smoothing.certificates import eas_from_counts
 from shieldwall.smoothing.count_bounds import Sequential
-from shieldwall.smoothing.eas import eas_from_counts
 
 SIGMA = 0.3
 NOISE = sw.Gaussian(SIGMA)

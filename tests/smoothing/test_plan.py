@@ -9,8 +9,7 @@ import torch
 import shieldwall as sw
 from shieldwall.ensembles.votes import vote_set
 from shieldwall.recipes import Certification
-from shieldwall.smoothing.certificates import Counts
-from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.certificates import Counts, Plan
 
 NOISE = sw.Gaussian(0.5)
 COUNTS = Counts(

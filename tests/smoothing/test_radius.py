@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from shieldwall import UserError
-from shieldwall.smoothing.radius import in_norm
+from shieldwall.smoothing.count_bounds import in_norm
 from shieldwall.vocabulary import NORMS
 
 ORDER = {"l1": 1, "l2": 2, "linf": math.inf}

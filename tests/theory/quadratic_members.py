@@ -112,5 +112,5 @@ def vote_of(confidences: Floats, name: str, weights: Floats | None = None) -> ND
     elif name == "mme":
         scores = votes.max_margin(flat)
     else:
-        scores = votes.single(flat, int(name))
+        scores = flat[int(name)]
     return scores.argmax(-1).numpy().reshape(cases, points)

@@ -42,17 +42,16 @@ def confidences(
 ) -> Tensor:
     """Softmax of every member's logits at the same inputs, in this type or better.  -> (N, B, K)"""
     outputs = [scores for member in members for scores in member_scores(member, x)]
-    for k, logits in enumerate(outputs):
+    for k, logits in enumerate(outputs, start=1):
         if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x):
             given = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
-            raise UserError(f"member {k + 1} returns {given} for {len(x)} inputs; logits (B, K) are expected")
-        if logits.shape != outputs[0].shape:
-            raise UserError(
-                f"member {k + 1} has {logits.shape[1]} classes but member 1 has {outputs[0].shape[1]}; "
-                "all members must share the classes"
-            )
-    if outputs[0].shape[1] < 2:
-        raise UserError("members return a single class; at least two are needed to vote")
+            raise UserError(f"member {k} returns {given} for {len(x)} inputs; logits (B, K) are expected")
+        classes, first = logits.shape[1], outputs[0].shape[1]
+        if classes != first:
+            numbers = f"member {k} has {classes} classes but member 1 has {first}"
+            raise UserError(f"{numbers}; all members must share the classes")
+        if classes < 2:
+            raise UserError("members return a single class; at least two are needed to vote")
     logits = torch.stack(outputs)
     return logits.to(torch.promote_types(logits.dtype, dtype)).softmax(-1)
 
@@ -76,10 +75,8 @@ class Ensemble(nn.Module, ABC):
     ) -> None:
         """Write config.json, model.safetensors and README.md, a model card, for `from_pretrained`.
 
-        Args:
-            model: what builds a member: a model of this package, or module:function of your own.
-            num_classes: the number of classes that it is built for.
-            table: what the card shows, such as `sw.compare(votes, labels)`.
+        `model`, a model of this package or module:function of your own, builds a member of `num_classes`
+        classes. The card shows `table`, such as `sw.compare(votes, labels)`.
         """
         folder, name = Path(folder), type(self).__name__
         config = {"ensemble": name, "members": len(self.members), "model": model, "num_classes": num_classes}
@@ -93,8 +90,7 @@ class Ensemble(nn.Module, ABC):
     def from_pretrained(source: str | Path, *, members: Iterable[nn.Module] | None = None) -> "Ensemble":
         """The ensemble that `save_pretrained` wrote to a folder, or one of the Hugging Face Hub.
 
-        `members`, where given, are built as before and take the weights; else `model` of config.json builds
-        them.
+        `members`, where given, are built as before and take the weights.
         """
         folder = Path(source)
         if not folder.exists():

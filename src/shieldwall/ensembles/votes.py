@@ -7,20 +7,19 @@ member, so that a vote is a function in the strict sense and a certificate of it
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from operator import itemgetter
 
 import torch
 from torch import Tensor
 
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, check, unknown_name
 from shieldwall.vocabulary import EAS, MME, WE, member_number, member_vote
 
 
 def weighted(confidences: Tensor, weights: Tensor | None = None) -> Tensor:
     """WE, def:weighted-ensemble: argmax_k sum_j w_j f_j(x)_k, equal weights unless given.
 
-    The sum is divided by that of the weights, so that scores are confidences again.
-    (N, B, K), (N,) -> (B, K)
+    The sum is divided by that of the weights, so scores are confidences.  (N, B, K), (N,) -> (B, K)
     """
     w = confidences.new_ones(len(confidences)) if weights is None else weights.to(confidences)
     return (w[:, None, None] * confidences).sum(0) / w.sum()
@@ -47,11 +46,6 @@ def max_margin(confidences: Tensor) -> Tensor:
     return confidences[winner, torch.arange(len(winner), device=winner.device)]
 
 
-def single(confidences: Tensor, member: int) -> Tensor:
-    """One member alone, counted from 0.  (N, B, K) -> (B, K)"""
-    return confidences[member]
-
-
 @dataclass(frozen=True)
 class Vote:
     """A named vote. `scores` maps confidences (N, B, K) to scores (B, K); calling it gives labels (B,)."""
@@ -65,7 +59,7 @@ class Vote:
 
 def default_votes(num_members: int) -> list[Vote]:
     """Every single member, then WE and MME: the rows of a certification table."""
-    members = [Vote(member_vote(k + 1), partial(single, member=k)) for k in range(num_members)]
+    members = [Vote(member_vote(k + 1), itemgetter(k)) for k in range(num_members)]
     return [*members, Vote(WE, weighted), Vote(MME, max_margin)]
 
 
@@ -77,10 +71,8 @@ def default_vote_names(num_members: int) -> list[str]:
 class VoteSet:
     """The votes that are counted, and the votes that are certified from these counts."""
 
-    counted: tuple[Vote, ...]
-    """One row of counts each."""
-    reported: tuple[str, ...]
-    """Names of those counted, and perhaps `eas`, ensemble after smoothing, from the members' rows."""
+    counted: tuple[Vote, ...]  # one row of counts each
+    reported: tuple[str, ...]  # names of those counted, and perhaps `eas`, from the members' rows
 
     @property
     def member_rows(self) -> list[int]:
@@ -127,8 +119,8 @@ def checked_weights(weights: Sequence[float] | Tensor, num_members: int) -> Tens
         tensor = torch.as_tensor(weights, dtype=torch.float32)
     except (TypeError, ValueError, RuntimeError):
         raise UserError(f"weights must be numbers, one for each member; given: {weights!r}") from None
-    if tensor.shape != (num_members,):
-        raise UserError(f"{num_members} members need {num_members} weights; given: {tensor.tolist()}")
-    if not bool(torch.isfinite(tensor).all()) or bool((tensor < 0).any()) or not bool(tensor.sum() > 0):
-        raise UserError(f"weights must be finite, not negative and not all zero; given: {tensor.tolist()}")
+    rule = f"{num_members} members need {num_members} weights"
+    check(tensor.shape == (num_members,), rule, tensor.tolist())
+    are_weights = torch.isfinite(tensor).all() and (tensor >= 0).all() and tensor.sum() > 0
+    check(are_weights, "weights must be finite, not negative and not all zero", tensor.tolist())
     return tensor

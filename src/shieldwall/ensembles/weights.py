@@ -1,8 +1,7 @@
 """Weights of the weighted ensemble: learned (SWEEN, Liu et al. 2020) or searched on a grid.
 
 Both take confidences p (N, M, C, K) of the members at C noisy copies x' of each of M images that neither
-training nor the final certification should see, as `smoothing.confidences.noisy_confidences` gives them, and
-the images' labels y (M,):
+training nor the final certification should see, as `noisy_confidences` gives them, and labels y (M,):
 
     SWEEN   minimise over theta  -1/(M C) sum_x' log( sum_i w_i p_i(x')_y ),       w = softmax(theta)
     grid    maximise a score over w in {0, step, 2 step, ..., 1}^N with sum_i w_i = 1
@@ -17,17 +16,15 @@ The scores of the grid, with F(x') = argmax_c sum_i w_i p_i(x')_c:
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import combinations, islice, pairwise
 
 import torch
 from torch import Tensor
 
-from shieldwall.errors import UserError, checked, describe
+from shieldwall.errors import UserError, check, checked, describe
 
-MAX_POINTS = 1_000_000
-"""Grid points beyond which a search is refused."""
-CHUNK_ELEMENTS = 2**22
-"""Weighted confidences held at a time, 32 MiB of them."""
+MAX_POINTS = 1_000_000  # grid points beyond which a search is refused
+CHUNK_ELEMENTS = 2**22  # weighted confidences held at a time, 32 MiB of them
 
 Score = Callable[[Tensor, Tensor], Tensor]
 """How good weights are: weighted confidences (P, M, C, K) of P grid points, labels (M,) -> (P,)"""
@@ -37,8 +34,7 @@ Score = Callable[[Tensor, Tensor], Tensor]
 def sween_weights(confidences: Tensor, labels: Tensor, *, steps: int = 100) -> Tensor:
     """SWEEN's weights (N,), by at most this many steps of L-BFGS, started at equal weights."""
     check_confidences(confidences, labels)
-    if steps < 1:
-        raise UserError(f"steps must be at least 1; given: {steps}")
+    check(steps >= 1, "steps must be at least 1", steps)
     by_copy = labels[None, :, None, None].expand(*confidences.shape[:3], 1)
     p_y = confidences.double().gather(3, by_copy).flatten(1)
     p_y = p_y.clamp_min(torch.finfo(torch.float32).tiny)  # where no member gives the label any confidence
@@ -69,8 +65,7 @@ def accuracy(weighted: Tensor, labels: Tensor) -> Tensor:
 
 def certified_accuracy(needed: int) -> Score:
     """The score: the share of images whose weighted vote is the label at `needed` copies or more."""
-    if needed < 1:
-        raise UserError(f"the number of copies needed must be at least 1; given: {needed}")
+    check(needed >= 1, "the number of copies needed must be at least 1", needed)
 
     def score(weighted: Tensor, labels: Tensor) -> Tensor:
         copies = weighted.shape[2]
@@ -95,8 +90,7 @@ def grid_search_weights(
     """
     check_confidences(confidences, labels)
     units = round(1 / step) if 0 < step <= 1 else 0
-    if not units or abs(units * step - 1) > 1e-9:
-        raise UserError(f"step must divide 1, such as 0.1 or 0.25; given: {step}")
+    check(units and abs(units * step - 1) <= 1e-9, "step must divide 1, such as 0.1 or 0.25", step)
     num_members = len(confidences)
     num_points = math.comb(units + num_members - 1, units)
     if num_points > MAX_POINTS:
@@ -111,9 +105,8 @@ def grid_search_weights(
         # Whole multiples in float64 are exact sums: ties between classes stay ties.
         multiples = torch.tensor(chunk).to(exact)
         scores = score(torch.tensordot(multiples, exact, dims=1) / units, labels)
-        if scores.shape != (len(chunk),) or scores.isnan().any():
-            many = len(chunk)
-            raise UserError(f"a score must give {many} numbers for {many} grid points; given: {scores}")
+        are_numbers = scores.shape == (len(chunk),) and not scores.isnan().any()
+        check(are_numbers, f"a score must give {len(chunk)} numbers for {len(chunk)} grid points", scores)
         for value, point in zip(scores.tolist(), chunk, strict=True):
             unevenness = sum((num_members * part - units) ** 2 for part in point)
             best = min(best, (-value, unevenness, point))
@@ -122,20 +115,13 @@ def grid_search_weights(
 
 def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to write `total` as a sum of `parts` numbers from 0, in lexicographic order."""
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        for rest in compositions(total - first, parts - 1):
-            yield (first, *rest)
+    for bars in combinations(range(total + parts - 1), parts - 1):  # between stars
+        yield tuple(after - before - 1 for before, after in pairwise([-1, *bars, total + parts - 1]))
 
 
 def check_confidences(confidences: Tensor, labels: Tensor) -> None:
     for name, given in (("confidences", confidences), ("labels", labels)):
-        if not isinstance(given, Tensor):
-            raise UserError(f"{name} must be a torch tensor; given: {describe(given)}")
-    if confidences.ndim != 4 or not confidences.numel() or labels.shape != confidences.shape[1:2]:
-        raise UserError(
-            "confidences (N members, M images, C copies, K classes) and labels (M,) are expected; given: "
-            f"{tuple(confidences.shape)} and {tuple(labels.shape)}"
-        )
+        check(isinstance(given, Tensor), f"{name} must be a torch tensor", describe(given))
+    fit = confidences.ndim == 4 and confidences.numel() and labels.shape == confidences.shape[1:2]
+    rule = "confidences (N members, M images, C copies, K classes) and labels (M,) are expected"
+    check(fit, rule, f"{tuple(confidences.shape)} and {tuple(labels.shape)}")

@@ -5,11 +5,9 @@
     x'_0     = x
     x'_{t+1} = project( x'_t + (2 epsilon / steps) grad J / ||grad J||_2 )
 
-`project` clips to [0, 1] and then shrinks x' - x to length epsilon. Shrinking moves towards x, which
-lies in the box, so that both hold afterwards. Steps and lengths are per image. An image without a
-gradient stays where it is.
-
-x, x' (B, C, H, W); eps (m, B, C, H, W); y (B,).
+`project` clips to [0, 1] and then shrinks x' - x to length epsilon. Shrinking moves towards x, which lies in
+the box, so that both hold afterwards. Steps and lengths are per image: x, x' (B, C, H, W); eps
+(m, B, C, H, W); y (B,). An image without a gradient stays where it is.
 """
 
 import math
@@ -21,8 +19,7 @@ from torch import Tensor
 from shieldwall.models.members import eval_mode
 
 Member = Callable[[Tensor], Tensor]
-TINY = 1e-20
-"""Below this a gradient or a perturbation has no direction worth following."""
+TINY = 1e-20  # below this a gradient or a perturbation has no direction worth following
 
 
 def smoothed_pgd(
@@ -30,8 +27,7 @@ def smoothed_pgd(
 ) -> Tensor:
     """Images (B, C, H, W) within epsilon of x that `member` finds hard under this very noise.
 
-    The member is in evaluation mode meanwhile, so that batch-norm statistics neither see nor feel the
-    attack. Its parameters get no gradient.
+    It is in evaluation mode meanwhile, for batch-norm statistics, and its parameters get no gradient.
     """
     step_size = 2 * epsilon / steps
     x = adversarial = x.detach()

@@ -14,10 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.errors import UserError, describe, require
+from shieldwall.errors import UserError, check, describe, require
 from shieldwall.models.members import check_model, infer_device, inference
 
 UNIT = (0.0, 1.0)
+_MODES = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}  # Pillow's numbers of filters, as torch calls them
+# The steps of an image processor that `Classifier` does; another one that is on is refused.
+_KNOWN = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
 
 
 def checked_range(given: Any) -> tuple[float, float]:
@@ -26,27 +29,15 @@ def checked_range(given: Any) -> tuple[float, float]:
         low, high = map(float, given)
     except (TypeError, ValueError):
         low = high = math.nan
-    if not low < high:
-        raise UserError(f"value_range must be two numbers, such as (0, 1), or None; given: {given!r}")
+    check(low < high, "value_range must be two numbers, such as (0, 1), or None", repr(given))
     return low, high
-
-
-_MODES = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}
-"""Pillow's numbers of filters, as torch calls them."""
-_KNOWN = {
-    "do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
-    "do_normalize", "image_mean", "image_std", "do_convert_rgb",
-}  # fmt: skip
-"""The steps of an image processor that `Classifier` does; another one that is on is refused."""
 
 
 class Classifier(nn.Module):
     """Any model as a module from images in [0, 1], (B, C, H, W), to scores (B, K).
 
-    Args:
-        model: a module, a function of tensors or of NumPy arrays, or a scikit-learn classifier.
-        value_range: the range of pixels that the model takes.
-        processor: of a Hugging Face image classifier: its size, mean and standard deviation are applied here.
+    `value_range` is that of the pixels that the model takes. The `processor` of a Hugging Face image
+    classifier has the size, mean and standard deviation that are applied here.
     """
 
     def __init__(self, model: Any, *, value_range: tuple[float, float] = UNIT, processor: Any = None) -> None:
@@ -60,8 +51,8 @@ class Classifier(nn.Module):
         self.steps = None if processor is None else _steps(processor)
         if hasattr(model, "num_estimators"):
             self.num_estimators = model.num_estimators
-        self.form: Callable[[Any, Tensor], Any] | None = _call if isinstance(model, nn.Module) else None
-        """How the model is called; found at the first call of what is no module."""
+        # How the model is called; found at the first call of what is no module.
+        self.form = "tensors" if isinstance(model, nn.Module) else ""
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "Classifier":
@@ -81,16 +72,15 @@ class Classifier(nn.Module):
             x = _processed(x, self.steps)
         elif (low, high) != UNIT:
             x = low + (high - low) * x
-        scores: Tensor = self._first_scores(x) if self.form is None else scores_of(self.form(self.model, x))
+        scores: Tensor = scores_of(_call(self.model, x, self.form)) if self.form else self._first_scores(x)
         return scores
 
     def _first_scores(self, x: Tensor) -> Any:
         """The scores in the first form in which the model can be called."""
         errors: list[Exception] = []
-        forms = [_call_flat] if hasattr(self.model, "predict_proba") else [_call, _call_array, _call_flat]
-        for form in forms:
+        for form in ["rows"] if hasattr(self.model, "predict_proba") else ["tensors", "arrays", "rows"]:
             try:
-                if is_scores(scores := scores_of(form(self.model, x)), len(x)):
+                if is_scores(scores := scores_of(_call(self.model, x, form)), len(x)):
                     self.form = form
                 return scores
             except Exception as error:  # the code is the user's, and may fail in any way
@@ -98,17 +88,14 @@ class Classifier(nn.Module):
         raise errors[0]
 
 
-def _call(model: Any, x: Tensor) -> Any:
-    return model(x)
-
-
-def _call_array(model: Any, x: Tensor) -> Any:
-    return model(x.detach().cpu().float().numpy())
-
-
-def _call_flat(model: Any, x: Tensor) -> Any:
-    """As scikit-learn's classifiers take images: a row of numbers for each."""
-    return getattr(model, "predict_proba", model)(x.detach().cpu().float().flatten(1).numpy())
+def _call(model: Any, x: Tensor, form: str) -> Any:
+    """The output for tensors, arrays, or a row of numbers for each image, as scikit-learn's take them."""
+    if form == "tensors":
+        return model(x)
+    array = x.detach().cpu().float()
+    if form == "arrays":
+        return model(array.numpy())
+    return getattr(model, "predict_proba", model)(array.flatten(1).numpy())
 
 
 def scores_of(output: Any) -> Any:
@@ -181,12 +168,10 @@ def member_scores(member: Callable[[Tensor], Any], x: Tensor) -> list[Any]:
     scores, several = scores_of(member(x)), num_members(member)
     if several == 1:
         return [scores]
-    if not is_scores(scores, several * len(x)):
+    if not is_scores(scores, rows := several * len(x)):
         given = tuple(scores.shape) if isinstance(scores, Tensor) else describe(scores)
-        raise UserError(
-            f"an ensemble of num_estimators = {several} must return scores ({several * len(x)}, K), member "
-            f"by member; returned: {given}"
-        )
+        rule = f"an ensemble of num_estimators = {several} must return scores ({rows}, K), member by member"
+        raise UserError(f"{rule}; returned: {given}")
     return list(scores.chunk(several))
 
 
@@ -194,10 +179,10 @@ def _steps(processor: Any) -> dict[str, Any]:
     """What an image processor does, in plain numbers."""
     said = processor.to_dict()
     other = sorted(name for name in said if said[name] and name.startswith("do_") and name not in _KNOWN)
-    if other or said.get("crop_pct"):
+    if other := other or ["crop_pct"] * bool(said.get("crop_pct")):
         raise UserError(
-            f"the processor does more than is known here ({', '.join(other) or 'crop_pct'}); pass a function "
-            "from images in [0, 1] to scores instead"
+            f"the processor does more than is known here ({', '.join(other)}); pass a function from images "
+            "in [0, 1] to scores instead"
         )
     factor = said.get("rescale_factor", 1) if said.get("do_rescale") else 1
     steps: dict[str, Any] = {"scale": 255.0 * factor}
@@ -214,8 +199,13 @@ def _processed(x: Tensor, steps: Mapping[str, Any]) -> Tensor:
     """Images in [0, 1] as the processor would hand them to the model."""
     if x.shape[1] == 1 and len(steps.get("mean", [])) == 3:
         x = x.expand(-1, 3, -1, -1)
-    if "size" in steps and (size := _new_size(steps["size"], *x.shape[-2:])) != tuple(x.shape[-2:]):
-        x = F.interpolate(x, size, mode=steps["mode"], antialias=steps["mode"] != "nearest-exact")
+    if "size" in steps:
+        height, width = x.shape[-2:]
+        size, shorter = steps["size"], min(height, width)
+        edge = size.get("shortest_edge", 0)
+        new = (edge * height // shorter, edge * width // shorter) if edge else (size["height"], size["width"])
+        if new != (height, width):
+            x = F.interpolate(x, new, mode=steps["mode"], antialias=steps["mode"] != "nearest-exact")
     if "crop" in steps:
         top, left = ((have - want) // 2 for have, want in zip(x.shape[-2:], steps["crop"], strict=True))
         x = x[..., top : top + steps["crop"][0], left : left + steps["crop"][1]]
@@ -225,10 +215,3 @@ def _processed(x: Tensor, steps: Mapping[str, Any]) -> Tensor:
         return x
     mean, std = (torch.tensor(steps[name], dtype=x.dtype, device=x.device) for name in ("mean", "std"))
     return (x - mean[:, None, None]) / std[:, None, None]
-
-
-def _new_size(size: Mapping[str, int], height: int, width: int) -> tuple[int, int]:
-    if "shortest_edge" not in size:
-        return size["height"], size["width"]
-    shorter, edge = min(height, width), size["shortest_edge"]
-    return edge * height // shorter, edge * width // shorter

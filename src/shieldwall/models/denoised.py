@@ -66,13 +66,11 @@ class Denoiser(nn.Module):
 
 
 class OneStepDiffusion(nn.Module):
-    """A diffusion model as a denoiser of Gaussian noise, for pixels in [0, 1], in one step.
+    """A diffusion model as a denoiser of Gaussian noise, that of the certificates, for pixels in [0, 1].
 
-    Args:
-        network: `network(x_t, t)` with t (B,) predicts the noise: a tensor, an object with `.sample`, such as
-            diffusers' UNet2DModel returns, or a tuple that begins with it. Further channels are left out.
-        noise: what is taken away, that of the certificates.
-        alphas_cumprod: abar_t of each step (T,), as diffusers' schedulers have it.
+    `network(x_t, t)` with t (B,) predicts the noise: a tensor, an object with `.sample`, such as diffusers'
+    UNet2DModel returns, or a tuple that begins with it. Further channels are left out. `alphas_cumprod` is
+    abar_t of each step (T,), as diffusers' schedulers have it.
     """
 
     def __init__(self, network: Callable[..., Any], noise: Gaussian | float, alphas_cumprod: Tensor) -> None:
@@ -83,8 +81,7 @@ class OneStepDiffusion(nn.Module):
             known = f"gaussian({float(levels.max()):.3g}) for pixels in [0, 1]"
             raise UserError(f"the diffusion model takes away noise up to {known}; given: {given}")
         self.network, self.sigma = network, given.sigma
-        self.t = int((levels - given.sigma).abs().argmin())
-        """The step whose noise is nearest to sigma."""
+        self.t = int((levels - given.sigma).abs().argmin())  # the step whose noise is nearest to sigma
         setattr(self, TRAINED_NOISE, given)
 
     def forward(self, noisy: Tensor) -> Tensor:

@@ -1,22 +1,21 @@
 """Members in use: type checks, the modules inside them, device, mode, and errors."""
 
 import dis
+import gc
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from types import CodeType, FunctionType, ModuleType
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from shieldwall.devices import is_out_of_memory, resolve_device
-from shieldwall.errors import UserError, describe
+from shieldwall.errors import UserError, check, describe
 
 Member = TypeVar("Member")
-MOST_VISITED = 10_000
-"""Objects that a search for modules looks into, the nearest first."""
+MOST_VISITED = 10_000  # objects that a search for modules looks into, the nearest first
 _WITHOUT_MODULES = (str, bytes, int, float, complex, type(None), type, ModuleType, Tensor)
 
 
@@ -25,11 +24,8 @@ def check_model(model: object) -> None:
     if isinstance(model, type):
         name = model.__name__
         raise UserError(f"a model is needed, not the class {name}; pass an instance, {name}(...)")
-    if not callable(model):
-        raise UserError(
-            "a model must be a module or a function from images (B, ...) to scores (B, K); "
-            f"given: {describe(model)}"
-        )
+    rule = "a model must be a module or a function from images (B, ...) to scores (B, K)"
+    check(callable(model), rule, describe(model))
 
 
 def as_member_list(members: Iterable[Member]) -> list[Member]:
@@ -38,10 +34,8 @@ def as_member_list(members: Iterable[Member]) -> list[Member]:
         return [members]  # type: ignore[list-item]  # several members in one module (models/classifier.py)
     alone = isinstance(members, nn.Module) and not isinstance(members, nn.ModuleList)
     if alone or not isinstance(members, Iterable):
-        raise UserError(
-            f"members must be a list of models; given: {describe(members)}; "
-            "write [model] for one model, ensemble.members for those of an ensemble"
-        )
+        advice = "write [model] for one model, ensemble.members for those of an ensemble"
+        raise UserError(f"members must be a list of models; given: {describe(members)}; {advice}")
     listed = list(members)
     for member in listed:
         check_model(member)
@@ -51,8 +45,8 @@ def as_member_list(members: Iterable[Member]) -> list[Member]:
 def modules_of(owners: Iterable[object]) -> list[nn.Module]:
     """The modules that callables use, with all their parts, the nearest first.
 
-    A function uses what its closure, its defaults and the globals in its code refer to; a bound method its
-    object; a `functools.partial` its function and arguments; other objects, modules too, their attributes.
+    A function uses what its closure, its defaults and the globals in its code refer to; other objects what
+    they hold, and their class's `__call__`.
     """
     waiting = deque(owners)
     others: dict[int, object] = {}  # holds the objects, so that none gets the id of another
@@ -72,27 +66,13 @@ def modules_of(owners: Iterable[object]) -> list[nn.Module]:
 
 
 def _referred_to(owner: object) -> Iterator[object]:
-    if isinstance(owner, dict):
-        yield from owner.values()
-    elif isinstance(owner, (list, tuple, set, frozenset, deque)):
-        yield from owner
-    elif isinstance(owner, MethodType):
-        yield from (owner.__self__, owner.__func__)
-    elif isinstance(owner, partial):
-        yield from (owner.func, owner.args, owner.keywords)
-    elif isinstance(owner, FunctionType):
-        for cell in owner.__closure__ or ():
-            with suppress(ValueError):  # a variable that has no value yet
-                yield cell.cell_contents
-        yield from (owner.__defaults__, owner.__kwdefaults__, vars(owner))
+    if isinstance(owner, FunctionType):
+        yield from (owner.__closure__, owner.__defaults__, owner.__kwdefaults__, vars(owner))
         if not (owner.__module__ or "").startswith("torch."):
             yield from (owner.__globals__.get(name) for name in _global_names(owner.__code__))
     else:
-        yield from getattr(owner, "__dict__", {}).values()
-        for base in type(owner).__mro__:
-            slots: Any = vars(base).get("__slots__", ())
-            yield from (getattr(owner, name, None) for name in ([slots] if isinstance(slots, str) else slots))
-            yield vars(base).get("__call__")
+        yield from gc.get_referents(owner)
+        yield from (vars(base).get("__call__") for base in type(owner).__mro__)
 
 
 def _global_names(code: CodeType) -> set[str]:
@@ -135,17 +115,13 @@ def is_channels_last(owners: Sequence[object]) -> bool:
     """Whether the weights of convolutions are laid out with the channels last."""
     modules = [owner for owner in owners if isinstance(owner, nn.Module)]
     kernels = [weight for module in modules for weight in module.parameters() if weight.ndim == 4]
-    return any(
-        kernel.is_contiguous(memory_format=torch.channels_last) and not kernel.is_contiguous()
-        for kernel in kernels
-    )
+    turned = [kernel for kernel in kernels if kernel.is_contiguous(memory_format=torch.channels_last)]
+    return not all(kernel.is_contiguous() for kernel in turned)
 
 
-@contextmanager
-def eval_mode(owners: Sequence[object]) -> Iterator[None]:
+def eval_mode(owners: Sequence[object]) -> AbstractContextManager[None]:
     """The modules that owners use in evaluation mode; afterwards every part has the mode it had."""
-    with evaluating(modules_of(owners)):
-        yield
+    return evaluating(modules_of(owners))
 
 
 @contextmanager

@@ -2,16 +2,56 @@
 
 `digits-cnn` and `lenet` are for small grey images, `resnet20` and `resnet110` for 32x32 colour images (He et
 al. 2016, section 4.2: 6n + 2 layers), `resnet50` for 224x224 colour images (same paper; stride in the 3x3
-convolution). Its layers carry the names that published ImageNet weights use, so that such weights load into
-`network`.
+convolution). Published ImageNet weights load into its `network`.
 """
 
+import math
 from collections import OrderedDict
+from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shieldwall.models.normalize import Normalize
+from shieldwall.errors import UserError, check
+
+
+class Normalize(nn.Module):
+    """(x - mean) / std per channel, on images (B, C, H, W).
+
+    As the first layer of a member, so that noise is always added to pixels in [0, 1].
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        means, stds = _per_channel("mean", mean), _per_channel("std", std)
+        numbers = f"{len(means)} and {len(stds)}"
+        check(len(means) == len(stds), "Normalize takes a mean and a std for each channel", numbers)
+        check(min(stds) > 0, "Normalize divides by std, which must be positive", stds)
+        self.register_buffer("mean", torch.tensor(means).view(-1, 1, 1))
+        self.register_buffer("std", torch.tensor(stds).view(-1, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        channels = len(self.mean)
+        if x.ndim < 3 or x.shape[-3] != channels:
+            raise UserError(
+                f"Normalize was made for images (B, {channels}, H, W); given shape: {tuple(x.shape)}"
+                + ("; for a single image pass x[None]" if x.ndim == 3 else "")
+            )
+        return (x - self.mean) / self.std
+
+
+def _per_channel(name: str, values: Sequence[float]) -> list[float]:
+    try:
+        numbers = [float(value) for value in values]
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name} must be a list of one number per channel; given: {values!r}") from error
+    are_finite = numbers and all(map(math.isfinite, numbers))
+    check(are_finite, f"{name} must be a list of one finite number per channel", repr(values))
+    return numbers
 
 
 def digits_cnn(num_classes: int) -> nn.Module:
@@ -67,7 +107,7 @@ def _initialised(network: nn.Module) -> nn.Module:
     return network
 
 
-def _cifar_resnet(depth: int, num_classes: int) -> nn.Module:
+def cifar_resnet(num_classes: int, depth: int) -> nn.Module:
     layers: list[nn.Module] = [
         Normalize([0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]),
         nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
@@ -79,14 +119,6 @@ def _cifar_resnet(depth: int, num_classes: int) -> nn.Module:
             channels = width
     head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, num_classes)
     return _initialised(nn.Sequential(*layers, *head))
-
-
-def resnet20(num_classes: int) -> nn.Module:
-    return _cifar_resnet(20, num_classes)
-
-
-def resnet110(num_classes: int) -> nn.Module:
-    return _cifar_resnet(110, num_classes)
 
 
 class Bottleneck(nn.Module):

@@ -1,7 +1,6 @@
-"""Members by name, each with its normalisation inside, or from a user's own function.
+"""Members by name or from a user's own function `(num_classes) -> module`, from images in [0, 1] to logits.
 
-A model is a function `(num_classes) -> nn.Module` whose module maps images in [0, 1] to logits. Several
-names, separated by commas, are those of the members one by one.
+Several names, separated by commas, are those of the members one by one.
 """
 
 import hashlib
@@ -11,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.machinery import PathFinder
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +18,29 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.errors import UserError, check_int, checked, unknown_name
+from shieldwall.errors import UserError, check, check_int, checked, unknown_name
 from shieldwall.models.classifier import Classifier, member_scores
 from shieldwall.models.members import inference
-from shieldwall.models.networks import digits_cnn, lenet, resnet20, resnet50, resnet110
+from shieldwall.models.networks import cifar_resnet, digits_cnn, lenet, resnet50
 
 ModelFactory = Callable[[int], nn.Module]
-HUGGING_FACE = "hf:"
-"""What the name of a Hugging Face checkpoint in a folder starts with."""
-
 MODELS: dict[str, ModelFactory] = {
     "digits-cnn": digits_cnn,
     "lenet": lenet,
-    "resnet20": resnet20,
-    "resnet110": resnet110,
+    "resnet20": partial(cifar_resnet, depth=20),
+    "resnet110": partial(cifar_resnet, depth=110),
     "resnet50": resnet50,
 }
-TRUST = "SHIELDWALL_TRUST_CODE"
-"""The environment variable that names the code of recipes that may run, module:function by commas, or all."""
+HUGGING_FACE = "hf:"  # what the name of a Hugging Face checkpoint in a folder starts with
+TRUST = "SHIELDWALL_TRUST_CODE"  # names the code of recipes that may run, module:function by commas, or all
 
 
 def factory(name: str) -> ModelFactory:
     """The model called `name`, or the function that `module:function` names."""
-    if not isinstance(name, str) or ":" not in name:
-        if name not in MODELS:
-            raise unknown_name("model", name, [*MODELS, "module:function", "hf:FOLDER"])
+    if name in MODELS:
         return MODELS[name]
+    if not isinstance(name, str) or ":" not in name:
+        raise unknown_name("model", name, [*MODELS, "module:function", "hf:FOLDER"])
     if name.startswith(HUGGING_FACE):
         return lambda num_classes: Classifier.from_pretrained(name.removeprefix(HUGGING_FACE))
     module_name, _, function_name = name.partition(":")
@@ -62,40 +58,33 @@ def factory(name: str) -> ModelFactory:
     return function
 
 
-def _is_own(name: str) -> bool:
-    return ":" in name and not name.startswith(HUGGING_FACE)
+def _own(names: str) -> list[str]:
+    """Those that name a user's functions."""
+    return [name for name in names.split(",") if ":" in name and not name.startswith(HUGGING_FACE)]
 
 
 def code_digest(names: str) -> str | None:
-    """The SHA-256 of the files with a user's functions; None for the networks of this package.
-
-    The files are found without running them.
-    """
-    files = [_code_file(name) for name in filter(_is_own, names.split(","))]
-    code = b"".join(file.read_bytes() for file in files if file is not None)
+    """The SHA-256 of the files with a user's functions; None for the networks of this package."""
+    files = filter(None, map(_code_file, _own(names)))
+    code = b"".join(file.read_bytes() for file in files)
     return hashlib.sha256(code).hexdigest() if code else None
 
 
 def _code_file(name: str) -> Path | None:
-    loaded = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
-    if loaded is not None:
-        return Path(loaded) if Path(loaded).is_file() else None
-    folders, origin, so_far = [str(Path.cwd()), *sys.path], None, ""
-    for part in name.partition(":")[0].split("."):
-        so_far = f"{so_far}.{part}" if so_far else part
-        spec = PathFinder.find_spec(so_far, folders) if part else None
-        if spec is None:
-            return None
-        folders, origin = list(spec.submodule_search_locations or []), spec.origin
-    return Path(origin) if origin and Path(origin).is_file() else None
+    """The file with the function, found without running it."""
+    module = name.partition(":")[0]
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    homes = [Path(folder, *module.split(".")) for folder in (str(Path.cwd()), *sys.path)]
+    files = [file for home in homes for file in (home / "__init__.py", home.with_name(f"{home.name}.py"))]
+    return next(filter(Path.is_file, [Path(str(loaded))] if loaded else files), None)
 
 
 def models_of(names: str, count: int) -> list[str]:
     """The model of each of `count` members."""
-    each = names.split(",")
-    if len(each) not in (1, count):
-        raise UserError(f"model takes one name, or one for each member: {count}; given: {len(each)}, {names}")
-    return each * count if len(each) == 1 else each
+    listed = names.split(",")
+    rule = f"model takes one name, or one for each member: {count}"
+    check(len(listed) in (1, count), rule, f"{len(listed)}, {names}")
+    return listed * count if len(listed) == 1 else listed
 
 
 def trust(name: str) -> None:
@@ -111,15 +100,16 @@ def check_trusted(names: str) -> None:
     home = Path(os.path.expanduser(os.environ.get("XDG_STATE_HOME") or "~/.local/state"))  # noqa: PTH111
     file, said = home / "shieldwall" / "trusted-code", set(os.environ.get(TRUST, "").split(","))
     known = file.read_text(errors="replace").splitlines() if file.is_file() else []
-    for name in filter(_is_own, names.split(",")):
+    for name in _own(names):
         digest = code_digest(name)
-        is_known = digest is not None and f"{digest}  {name}" in known
-        if not is_known and not {name, "all"} & said:
+        if digest is not None and f"{digest}  {name}" in known:
+            continue
+        if not {name, "all"} & said:
             raise UserError(
                 f"the recipe names code, {name!r}, which is new here or has changed; code can do all that "
                 f"you can: read it, then add --trust-code (in Python: set {TRUST}={name})"
             )
-        if not is_known and digest is not None and home.is_absolute():
+        if digest is not None and home.is_absolute():
             with suppress(OSError):  # without a home to write to, it must be said each time
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with file.open("a") as trusted:
@@ -137,9 +127,9 @@ def build_members(
     """`count` freshly initialised members, each from a seed of its own, checked against the data's shape."""
     check_int("the number of members", count)
     members: list[nn.Module] = []
-    each = models_of(names, count)
+    models = models_of(names, count)
     while len(members) < count:
-        name = each[len(members)]
+        name = models[len(members)]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.derive(seed, "member", len(members)))
             made = own_members(name, num_classes)
@@ -164,7 +154,7 @@ def own_members(name: str, num_classes: int) -> list[nn.Module]:
     if not listed:
         raise UserError(f"model {name!r} returns an empty list; it must return one model or more")
     try:
-        return [one if isinstance(one, nn.Module) else Classifier(one) for one in listed]
+        return [model if isinstance(model, nn.Module) else Classifier(model) for model in listed]
     except UserError as error:
         raise UserError(f"model {name!r}: {error}") from None
 

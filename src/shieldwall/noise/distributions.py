@@ -1,10 +1,4 @@
-"""Noise: what is added to an input, and the radius that a class probability under it certifies.
-
-    gaussian   N(0, sigma^2 I)              L2   r = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B))
-    uniform    each pixel in [-lam, lam]    L1   r = lam (p_A - p_B)
-    laplace    exp(-|e| / lam) / (2 lam)    L1   r = lam max( -log(1 - p_A + p_B),
-                                                           1/2 log(p_A / p_B),
-                                                           1/2 log((1 - p_B) / (1 - p_A)) )
+"""Noise: what is added to an input, and the radius r that a class probability under it certifies.
 
 If an event A has probability at least p_A at the input, and an event B at most p_B, then A is more likely
 than B at every point nearer than r, be they disjoint or not. In the proofs the input moves by v, and s is the
@@ -15,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
@@ -23,11 +17,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError, check_number, describe
+from shieldwall.errors import UserError, check, check_number, describe, unknown_name
+from shieldwall.noise import exact
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
 TRAINED_NOISE = "trained_noise"
 """The attribute of a loaded module that holds the noise it was trained with."""
 
@@ -35,8 +31,7 @@ TRAINED_NOISE = "trained_noise"
 class Noise(ABC):
     """A distribution over perturbations, the same for every input."""
 
-    norm: ClassVar[str]
-    """The norm of the ball of `radius`: "l1" or "l2"."""
+    norm: ClassVar[str]  # of the ball of `radius`: "l1" or "l2"
 
     @abstractmethod
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -44,28 +39,39 @@ class Noise(ABC):
 
     @abstractmethod
     def radius(self, p_a: ArrayLike, p_b: ArrayLike | None = None) -> NDArray[np.float64]:
-        """The radius within which a class of probability at least p_a stays above those of at most p_b.
-
-        p_b is 1 - p_a by default. Where p_a > p_b, the radius is valid and not negative.
-        """
+        """That within which a class of probability at least p_a stays above those of at most p_b, 1 - p_a by
+        default. Where p_a > p_b, the radius is valid and not negative."""
 
     def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
         """The noisy inputs (B, *shape) from noise samples of that shape, which may be overwritten."""
         return draws.add_(x)
 
     def total_variation(self, size: int) -> float:
-        """An upper bound on the total variation distance of samples of `size` numbers from the ideal ones.
-
-        Floating-point rounding of a continuous density does not count; `ExactGaussian` has none.
-        """
+        """A bound on the total variation distance of samples of `size` numbers from the ideal ones, but for
+        floating-point rounding, which `ExactGaussian` alone is free of."""
         return 0.0
 
     def validate(self, x: Tensor) -> None:  # noqa: B027 (most noise takes any input)
         """Refuse inputs that do not suit the noise."""
 
 
+class _Scaled(Noise):
+    """Noise of a kind that has one number, its scale."""
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        ((name, scale),) = vars(self).items()
+        check_number(name, scale)
+        check(math.isfinite(scale) and scale > 0, f"{name} must be a positive number", scale)
+
+    def __str__(self) -> str:
+        (scale,) = vars(self).values()
+        return f"{self.kind}({scale!r})"
+
+
 @dataclass(frozen=True)
-class Gaussian(Noise):
+class Gaussian(_Scaled):
     """N(0, sigma^2 I), certifying the L2 ball (lem:rand-smooth-vanilla-certify)
 
     r = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B)),   which is sigma Phi^-1(p_A) for p_B = 1 - p_A
@@ -76,10 +82,8 @@ class Gaussian(Noise):
     """
 
     sigma: float
+    kind: ClassVar[str] = "gaussian"
     norm: ClassVar[str] = "l2"
-
-    def __post_init__(self) -> None:
-        _check_scale("sigma", self.sigma)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         import torch
@@ -96,12 +100,44 @@ class Gaussian(Noise):
             gap = a - ndtri(np.asarray(p_b, dtype=np.float64))
         return np.asarray(np.fmax(self.sigma / 2 * gap, 0.0))
 
-    def __str__(self) -> str:
-        return f"gaussian({self.sigma!r})"
+
+@dataclass(frozen=True)
+class ExactGaussian(Gaussian):
+    """N(0, sigma^2 I) rounded to multiples of 1/255, sampled exactly; the radius is that of `Gaussian`.
+
+    `noise/exact.py` proves that no rounding breaks its certificates.
+    """
+
+    kind: ClassVar[str] = "exact-gaussian"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = exact.LARGEST_SIGMA
+        check(self.sigma <= most, f"exact noise takes a sigma of at most {most:g}", self.sigma)
+
+    def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """k / 255 in float32."""
+        return exact.sample(self.sigma, shape, generator)
+
+    def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
+        """(i + k) / 255: the sum is so near to the grid that rounding finds i + k."""
+        return draws.add_(x).mul_(exact.LEVELS).round_().div_(exact.LEVELS)
+
+    def total_variation(self, size: int) -> float:
+        return size * (2 * exact.upper_count(self.sigma) + 5) * 2.0**-64
+
+    def validate(self, x: Tensor) -> None:
+        steps = x.double() * exact.LEVELS
+        off = ((steps - steps.round()).abs() > exact.TOLERANCE) | (x.abs() > exact.LARGEST_PIXEL)
+        if bool(off.any()):
+            raise UserError(
+                "exact noise takes 8-bit images, whose pixels are multiples of 1/255; "
+                f"given: {x[off][0].item():g}, which is {steps[off][0].item():g}/255"
+            )
 
 
 @dataclass(frozen=True)
-class Uniform(Noise):
+class Uniform(_Scaled):
     """Each pixel uniform on [-lam, lam], certifying the L1 ball (Lee et al. 2019; Yang et al. 2020)
 
     r = lam (p_A - p_B),   which is 2 lam (p_A - 1/2) for p_B = 1 - p_A
@@ -112,14 +148,11 @@ class Uniform(Noise):
     """
 
     lam: float
+    kind: ClassVar[str] = "uniform"
     norm: ClassVar[str] = "l1"
-
-    def __post_init__(self) -> None:
-        _check_scale("lam", self.lam)
 
     @property
     def sigma(self) -> float:
-        """The standard deviation."""
         return self.lam / math.sqrt(3)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -133,12 +166,9 @@ class Uniform(Noise):
         b = 1.0 - a if p_b is None else np.asarray(p_b, dtype=np.float64)
         return np.asarray(self.lam * (a - b))
 
-    def __str__(self) -> str:
-        return f"uniform({self.lam!r})"
-
 
 @dataclass(frozen=True)
-class Laplace(Noise):
+class Laplace(_Scaled):
     """Density exp(-|e| / lam) / (2 lam) in each pixel, certifying the L1 ball (Teng et al. 2020)
 
     r = lam max( -log(1 - p_A + p_B), 1/2 log(p_A / p_B), 1/2 log((1 - p_B) / (1 - p_A)) ),
@@ -151,14 +181,11 @@ class Laplace(Noise):
     """
 
     lam: float
+    kind: ClassVar[str] = "laplace"
     norm: ClassVar[str] = "l1"
-
-    def __post_init__(self) -> None:
-        _check_scale("lam", self.lam)
 
     @property
     def sigma(self) -> float:
-        """The standard deviation."""
         return self.lam * math.sqrt(2)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -178,9 +205,6 @@ class Laplace(Noise):
             of_complements = (np.log1p(-b) - np.log1p(-a)) / 2
             return self.lam * np.fmax(of_sum, np.fmax(of_ratio, of_complements))
 
-    def __str__(self) -> str:
-        return f"laplace({self.lam!r})"
-
 
 def standard_laplace(u: Tensor) -> Tensor:
     """-sign(u) log(1 - |u|) for float32 u on [-1, 1), overwriting u.
@@ -196,20 +220,41 @@ def as_noise(given: object) -> Noise:
     """The noise; a number is the sigma of Gaussian noise."""
     if isinstance(given, Real) and not isinstance(given, bool):
         return Gaussian(float(given))
-    check_noise(given)
-    assert isinstance(given, Noise)
-    return given
+    return check_noise(given)
 
 
-def check_noise(given: object) -> None:
+def check_noise(given: object) -> Noise:
     """Refuse anything but noise, such as a standard deviation alone."""
-    if not isinstance(given, Noise):
-        sigma = given if isinstance(given, Real) else 0.25
-        example = f"sw.Gaussian({sigma})"
-        raise UserError(f"noise must be a distribution, such as {example}; given: {describe(given)}")
+    if isinstance(given, Noise):
+        return given
+    example = f"sw.Gaussian({given if isinstance(given, Real) else 0.25})"
+    raise UserError(f"noise must be a distribution, such as {example}; given: {describe(given)}")
 
 
-def _check_scale(name: str, value: float) -> None:
-    check_number(name, value)
-    if not (math.isfinite(value) and value > 0):
-        raise UserError(f"{name} must be a positive number; given: {value}")
+KINDS: dict[str, Callable[[float], Noise]] = {
+    "gaussian": Gaussian,
+    "uniform": lambda sigma: Uniform(sigma * math.sqrt(3)),
+    "laplace": lambda sigma: Laplace(sigma / math.sqrt(2)),
+}
+"""Noise by name and standard deviation: the same sigma is the same power, whatever the kind."""
+
+
+def noise_by_name(kind: str, sigma: float) -> Noise:
+    """The noise of this kind whose standard deviation is sigma."""
+    if kind not in KINDS:
+        raise unknown_name("noise", kind, KINDS)
+    return KINDS[kind](sigma)
+
+
+def parse_noise(text: str) -> Noise:
+    """The noise that prints as `text`, which is how a certificate file records it: gaussian(0.25)."""
+    known = Gaussian, ExactGaussian, Uniform, Laplace
+    kinds: dict[str, Callable[[float], Noise]] = {noise.kind: noise for noise in known}
+    kind, _, written = text.removesuffix(")").partition("(")
+    try:
+        scale = float(written)
+    except ValueError:
+        kind = ""
+    if kind not in kinds:
+        raise UserError(f"noise is recorded as {'(s), '.join(kinds)}(s) with a scale s; given: {text!r}")
+    return kinds[kind](scale)

@@ -25,71 +25,32 @@ total variation distance is below (2K + 5) 2^-64 for a pixel, and at most the su
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-
-from shieldwall.errors import UserError
-from shieldwall.noise.distributions import Gaussian
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-LEVELS = 255
-"""Steps of the grid between black and white."""
-CUT = 9
-"""Standard deviations up to which there are thresholds: Q(9) = 1.129e-19 keeps the last below 2^63."""
-LARGEST_SIGMA = 16.0
-"""Keeps the sampling error of an ImageNet image below 1e-9, and the table short."""
-LARGEST_PIXEL = 1_000.0
-"""Float32 resolves the steps of the grid well beyond this, with any noise added."""
-TOLERANCE = 1e-4
-"""How far, in steps, a float32 pixel may be off the grid: i/255 itself is off by up to 255 * 2^-24."""
-GUIDE_BITS = 16
-"""The leading bits of u, which give most samples without a search."""
-
+LEVELS = 255  # steps of the grid between black and white
+CUT = 9  # standard deviations up to which there are thresholds: Q(9) = 1.129e-19 keeps the last below 2^63
+LARGEST_SIGMA = 16.0  # keeps the sampling error of an ImageNet image below 1e-9, and the table short
+LARGEST_PIXEL = 1_000.0  # float32 resolves the steps of the grid well beyond this, with any noise added
+TOLERANCE = 1e-4  # how far, in steps, a float32 pixel may be off: i/255 itself is off by up to 255 * 2^-24
+GUIDE_BITS = 16  # the leading bits of u, which give most samples without a search
 _BITS = 63
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510")
 
 
-@dataclass(frozen=True)
-class ExactGaussian(Gaussian):
-    """N(0, sigma^2 I) rounded to multiples of 1/255, sampled exactly; the radius is that of `Gaussian`."""
+def sample(sigma: float, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    """k / 255 in float32."""
+    import torch
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sigma > LARGEST_SIGMA:
-            raise UserError(f"exact noise takes a sigma of at most {LARGEST_SIGMA:g}; given: {self.sigma}")
-
-    def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """k / 255 in float32."""
-        table = _table(self.sigma, generator.device)
-        import torch
-
-        u = torch.empty(tuple(shape), dtype=torch.int64, device=generator.device)
-        u.random_(generator=generator)  # an int64 is drawn from [0, 2^63)
-        return table.look_up(u.view(-1)).view(u.shape)
-
-    def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
-        """(i + k) / 255: the sum is so near to the grid that rounding finds i + k."""
-        return draws.add_(x).mul_(LEVELS).round_().div_(LEVELS)
-
-    def total_variation(self, size: int) -> float:
-        return size * (2 * upper_count(self.sigma) + 5) * 2.0**-64
-
-    def validate(self, x: Tensor) -> None:
-        steps = x.double() * LEVELS
-        off = ((steps - steps.round()).abs() > TOLERANCE) | (x.abs() > LARGEST_PIXEL)
-        if bool(off.any()):
-            raise UserError(
-                "exact noise takes 8-bit images, whose pixels are multiples of 1/255; "
-                f"given: {x[off][0].item():g}, which is {steps[off][0].item():g}/255"
-            )
-
-    def __str__(self) -> str:
-        return f"exact-gaussian({self.sigma!r})"
+    table = _table(sigma, generator.device)
+    u = torch.empty(tuple(shape), dtype=torch.int64, device=generator.device)
+    u.random_(generator=generator)  # an int64 is drawn from [0, 2^63)
+    return table.look_up(u.view(-1)).view(u.shape)
 
 
 def upper_count(sigma: float) -> int:
@@ -100,10 +61,9 @@ def upper_count(sigma: float) -> int:
 def upper_thresholds(sigma: float) -> list[int]:
     """round(2^63 Phi(b)) at the boundaries b in (0, CUT]; the others mirror them."""
     with localcontext(prec=50):
-        boundaries = [
-            (k - Decimal("0.5")) / (LEVELS * Decimal(sigma)) for k in range(1, upper_count(sigma) + 1)
-        ]
-        return [2 ** (_BITS - 1) + round(2**_BITS * from_mean(b)) for b in boundaries]
+        unit, half = LEVELS * Decimal(sigma), 2 ** (_BITS - 1)
+        boundaries = [(k - Decimal("0.5")) / unit for k in range(1, upper_count(sigma) + 1)]
+        return [half + round(2**_BITS * from_mean(boundary)) for boundary in boundaries]
 
 
 def from_mean(x: Decimal) -> Decimal:
@@ -122,12 +82,9 @@ def from_mean(x: Decimal) -> Decimal:
 
 
 class _Table(NamedTuple):
-    thresholds: Tensor
-    """(2K,) int64, ascending."""
-    values: Tensor
-    """(2K + 1,) float32: k / 255 by the number of thresholds that are not above u."""
-    guide: Tensor
-    """(2^GUIDE_BITS,) float32: the value by the leading bits of u, NaN where they leave it open."""
+    thresholds: Tensor  # (2K,) int64, ascending
+    values: Tensor  # (2K + 1,) float32: k / 255 by the number of thresholds that are not above u
+    guide: Tensor  # (2^GUIDE_BITS,) float32: the value by the leading bits of u, NaN where they leave it open
 
     def look_up(self, u: Tensor) -> Tensor:
         """(N,) integers of [0, 2^63) -> (N,)"""

@@ -33,8 +33,7 @@ from shieldwall.runs.shards import Shard
 from shieldwall.runs.trained import TrainedRun
 from shieldwall.runs.verify import check_counts_in
 from shieldwall.runs.workers import LOCAL, workers_of
-from shieldwall.smoothing.certificates import Counts
-from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.certificates import Counts, Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 from shieldwall.smoothing.trial import LEAST_FORWARDS, cost_note, fastest

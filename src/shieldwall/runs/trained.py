@@ -19,13 +19,11 @@ from shieldwall.errors import UserError, checked, describe, unknown_name
 from shieldwall.models.classifier import count_members
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members, check_trusted
-from shieldwall.noise.distributions import TRAINED_NOISE, Noise
-from shieldwall.noise.exact import ExactGaussian
-from shieldwall.noise.registry import noise_by_name
+from shieldwall.noise.distributions import TRAINED_NOISE, ExactGaussian, Noise, noise_by_name
 from shieldwall.recipes import Certification, Recipe
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.pretrained import packaged_run
-from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.certificates import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.vocabulary import MME, WE
 

@@ -23,8 +23,7 @@ from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints, par
 from shieldwall.results.checks import SEALED, SUMS, Sums, certificate_names, check_votes, sha256
 from shieldwall.results.record import FOLDER, RunRecord, read_runs
 from shieldwall.runs.pretrained import PACKAGED, packaged_run
-from shieldwall.smoothing.certificates import certificates_from_counts
-from shieldwall.smoothing.eas import eas_from_counts
+from shieldwall.smoothing.certificates import certificates_from_counts, eas_from_counts
 from shieldwall.vocabulary import member_vote
 
 if TYPE_CHECKING:

@@ -1,38 +1,42 @@
 """The live page: its files, images in, and the WebSocket that certifies them, a turn for each visitor."""
 
+import base64
+import ipaddress
 import logging
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 import anyio
 from anyio import to_process, to_thread
 from anyio.abc import TaskGroup
-from jinja2 import Environment, StrictUndefined
+from jinja2 import StrictUndefined, Template
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketClose, WebSocketDisconnect, WebSocketState
 
 from shieldwall.data.images import TOO_LARGE, ImageRejected
 from shieldwall.errors import UserError
 from shieldwall.serve import live
-from shieldwall.serve.access import AccessCheck
 from shieldwall.serve.images import FRAMES, MAX_BYTES, PreparedImage, from_drawing, from_upload
 from shieldwall.serve.service import Service
+from shieldwall.vocabulary import vote_title
 
 MAX_VISITORS = 128
 MESSAGE_SECONDS = 0.1  # what passes at least between two messages of a page that are read
-MAX_UPLOADS = 16
-"""Files held in memory at a time, each of at most `MAX_BYTES`; others wait. A client has one of them."""
+MAX_UPLOADS = 16  # files held in memory at a time, each of at most `MAX_BYTES`; a client has one of them
 MAX_WAITING = 8  # files of one client that may wait
 BODY_SECONDS = 20.0  # how long an image may take to arrive
 DECODE_SECONDS = 10.0  # how long an image may take to decode, in a process that is then ended
@@ -40,19 +44,28 @@ STEPS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)  #
 _MAX_INDEX_DIGITS = 9
 _SCRIPTS = ("page.js", "common.js", "image.js", "certificate.js")
 _FILES = {"page.css": "text/css", "icon.svg": "image/svg+xml", **dict.fromkeys(_SCRIPTS, "text/javascript")}
-_VOTE_TITLES = {"we": "weighted (WE)", "mme": "max-margin (MME)", "eas": "after smoothing (EAS)"}
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_TITLES = {"we": "weighted (WE)", "mme": "max-margin (MME)", "eas": "after smoothing (EAS)"}
 _log = logging.getLogger(__name__)
 
 
 def application(service: Service, names: Iterable[str] = ()) -> Starlette:
     """The page for these runs; `names` are host names that it is reached by, besides addresses."""
-    routes = _Routes(service)
-    static = files("shieldwall.serve").joinpath("static")
-    contents = {name: (static.joinpath(name).read_bytes(), kind) for name, kind in _FILES.items()}
-    contents[""] = page(service).encode(), "text/html"
+    routes, static = _Routes(service), files("shieldwall.serve").joinpath("static")
+    contents = {"": Response(page(service), media_type="text/html")}
+    for name, kind in _FILES.items():
+        contents[name] = Response(static.joinpath(name).read_bytes(), media_type=kind)
     return Starlette(
         routes=[
-            *(Route(f"/{name}", _file(*content)) for name, content in contents.items()),
+            *(Route(f"/{name}", content, methods=["GET"]) for name, content in contents.items()),
             Route("/test/{index}", routes.test_image),
             Route("/upload", routes.upload, methods=["POST"]),
             Route("/drawing", routes.drawing, methods=["POST"]),
@@ -66,24 +79,58 @@ def application(service: Service, names: Iterable[str] = ()) -> Starlette:
 def page(service: Service) -> str:
     """The page with what it needs to know of the runs, as JSON inside it."""
     text = files("shieldwall.serve").joinpath("static", "page.html.j2").read_text("utf-8")
-    template = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    ).from_string(text)
-    frame = FRAMES.get(service.data)
-    channels, height, width = service.shape
+    frame, (channels, height, width) = FRAMES.get(service.data), service.shape
     runs = []
     for run in service.runs:
-        votes = [{"name": name, "title": _vote_title(name)} for name in run.votes]
+        titles = [_TITLES.get(name, vote_title(name).replace("we-", "WE, weights by ")) for name in run.votes]
+        votes = [{"name": name, "title": title} for name, title in zip(run.votes, titles, strict=True)]
         runs.append({"family": run.family, "sigma": run.sigma, "votes": votes})
     known = {
         "classes": service.classes, "channels": channels, "height": height, "width": width,
         "tests": len(service.test), "pen": frame.pen if frame else None, "steps": STEPS,
         "maxBytes": MAX_BYTES, "copies": live.NUM_COPIES, "runs": runs,
     }  # fmt: skip
-    return template.render(
-        known=known, data=service.data, draws=frame is not None, tests=len(service.test),
-        max_megabytes=MAX_BYTES // 2**20,
-    )  # fmt: skip
+    layout = Template(text, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    facts = {"data": service.data, "tests": len(service.test), "max_megabytes": MAX_BYTES // 2**20}
+    html: str = layout.render(known=known, draws=frame is not None, **facts)
+    return html
+
+
+class AccessCheck:
+    """Only pages that the server served itself may talk to it; its headers keep them to themselves.
+
+    Host      an IP address, localhost or a name of this machine: else another site's name points here
+    Origin    of a WebSocket or a POST, the very Host asked: else another site's page is asking
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+        self._app, self._names = app, {name.lower() for name in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        app, refusal = self._app, "" if scope["type"] == "lifespan" else self._refusal(scope)
+        if refusal and scope["type"] == "websocket":
+            app = WebSocketClose(1008, refusal)  # before it is accepted: the browser is told 403
+        elif refusal:
+            app = JSONResponse({"error": refusal}, 403)
+        await app(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> str:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            if name not in self._names:
+                ipaddress.ip_address(name)  # another site may point its name here, but no name is an address
+        except ValueError:
+            return "nothing is served under this name"
+        is_own_page = headers.get("origin") in (f"http://{host}", f"https://{host}")
+        changes_state = scope.get("method") not in ("GET", "HEAD")
+        return "only the page served here may ask for this" if changes_state and not is_own_page else ""
 
 
 class _Routes:
@@ -115,8 +162,8 @@ class _Routes:
     async def drawing(self, request: Request) -> Response:
         frame = self._frame
         if frame is None:
-            reason = f"drawings are for handwritten digits; these runs are on {self._service.data}"
-            raise ImageRejected(404, reason)
+            data = self._service.data
+            raise ImageRejected(404, f"drawings are for handwritten digits; these runs are on {data}")
         return await self._prepare(request, from_drawing, frame)
 
     async def _prepare(
@@ -133,15 +180,12 @@ class _Routes:
                     with anyio.fail_after(DECODE_SECONDS):
                         image = await to_process.run_sync(prepare, content, *arguments, cancellable=True)
                 except TimeoutError as error:
-                    reason = f"takes longer than {DECODE_SECONDS:g} seconds to decode"
-                    raise ImageRejected(TOO_LARGE, f"the image {reason}; choose a smaller one") from error
+                    reason = f"the image takes longer than {DECODE_SECONDS:g} seconds to decode"
+                    raise ImageRejected(TOO_LARGE, f"{reason}; choose a smaller one") from error
         return _answer(image)
 
     async def certify(self, socket: WebSocket) -> None:
-        """One open page: at most one job, which a new one replaces and which ends with the page.
-
-        Where all places are taken, a new page takes that of a client with two pages more.
-        """
+        """One open page, of at most one job. Where all places are taken, one of two pages more makes room."""
         await socket.accept()
         pages, client = Counter(client for client, _ in self._visits), _client(socket)
         if len(self._visits) >= MAX_VISITORS:
@@ -194,23 +238,21 @@ class _Routes:
                     if job.scope.cancel_called:  # during the turn
                         return
                     await job.tell(socket, message)
-            except UserError as error:
-                await job.tell(socket, {"type": "error", "message": str(error)})
             except WebSocketDisconnect:
                 raise
-            except Exception:  # one job's fault must not end the others'
-                _log.exception("a job failed")
-                reason = "the server failed at this image; its console says why"
+            except Exception as error:  # one job's fault must not end the others'
+                reason = str(error)
+                if not isinstance(error, UserError):
+                    _log.exception("a job failed")
+                    reason = "the server failed at this image; its console says why"
                 await job.tell(socket, {"type": "error", "message": reason})
 
 
 @dataclass(eq=False)
 class _Job:
     number: int
-    stopped: threading.Event = field(default_factory=threading.Event)
-    """Set when the page wants what is certified by now."""
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    """Cancelled when the page wants nothing more of it."""
+    stopped: threading.Event = field(default_factory=threading.Event)  # set: what is certified now is wanted
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)  # cancelled: nothing more is wanted
 
     async def tell(self, socket: WebSocket, message: dict[str, Any]) -> None:
         if socket.application_state != WebSocketState.CONNECTED:  # an earlier message found it gone
@@ -246,14 +288,7 @@ def _client(connection: HTTPConnection) -> str:
 
 
 def _answer(image: PreparedImage) -> Response:
-    return JSONResponse({"pixels": live.encode_pixels(image.pixels), "note": image.note})
-
-
-def _file(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    async def send(request: Request) -> Response:
-        return Response(content, media_type=kind)
-
-    return send
+    return JSONResponse({"pixels": base64.b64encode(image.pixels.tobytes()).decode(), "note": image.note})
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -262,7 +297,3 @@ async def _refuse(request: Request, error: Exception) -> Response:
     status = getattr(error, "status", 400)
     headers = {"connection": "close"} if status in (408, TOO_LARGE, 429) else {}  # the rest is not read
     return JSONResponse({"error": str(error)}, status, headers)
-
-
-def _vote_title(vote: str) -> str:
-    return _VOTE_TITLES.get(vote) or vote.replace("member-", "member ").replace("we-", "WE, weights by ")

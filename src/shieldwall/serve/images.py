@@ -1,6 +1,4 @@
-"""From bytes that a visitor sent to an image of the model's size, or a refusal.
-
-    bytes (few enough) -> upright pixels, by `data.images` -> (H, W, C) uint8
+"""From bytes that a visitor sent to an image (H, W, C) of the model's size, or a refusal.
 
 Handwriting is made to look as the digit data sets have it: cropped, fitted into a box, centred, reduced.
 
@@ -49,11 +47,7 @@ FRAMES = {
 
 
 def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None) -> PreparedImage:
-    """An image file; one of another size than the model's is made to fit, and the note says how.
-
-    With a frame, it is handwriting: dark ink on paper is inverted, and another size than the model's is cut
-    out and centred as the data set's digits are.
-    """
+    """An image file, made to fit the model, and how. With a frame, it is handwriting: ink is made bright."""
     channels, height, width = shape
     # Four times the model's size to either side, for an image that is yet to be turned.
     picture = read_picture(content, "L" if channels == 1 else "RGB", least=(4 * max(width, height),) * 2)

@@ -4,17 +4,10 @@
     radius(t) = noise.radius(p(t)),    p(t) = the `Sequential(n)` bound of S among t, at alpha
 
 Why every number on the page may be believed. n is fixed before the first sample. With probability at least
-1 - alpha / 5 the betting sequence lies below P(A) at all t < n at once (`smoothing.betting`); with at least
-1 - 4 alpha / 5 Clopper and Pearson's bound does at t = n. So, with probability at least 1 - alpha, all radii
-of one job hold together, those shown on the way and the last one, and the visitor may stop at any of them.
-Nothing is picked by its outcome: each radius is a function of the counts beside it, and
-`certificates_from_counts` gives it again. A second job on the same image has samples and an error of its own;
-the better of the two has both.
-
-For ensemble-after-smoothing, P(A) of each of N members is bounded in this way at alpha / N, and the radius is
-that of `smoothing.eas`: with probability at least 1 - alpha, all bounds hold at all t at once.
-
-Samples are named by a seed that the visitor does not know and that serves once.
+1 - alpha (`smoothing.count_bounds`) all radii of one job hold together, also those shown on the way, so the
+visitor may stop at any of them; so do those of ensemble-after-smoothing. Nothing is picked by its outcome:
+each radius is a function of the counts beside it. A second job on the same image has samples and an error of
+its own; the better of the two has both. Samples come from a seed that the visitor does not know, used once.
 
     page    start {job, run, vote, n, pixels}    stop {job}
     server  started {n, n0, alpha, limit, norm, is_by_member, copies}   error {message}
@@ -43,14 +36,12 @@ from torch import Tensor
 from shieldwall import seeds
 from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.data.splits import to_float
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 from shieldwall.serve.images import Pixels
 from shieldwall.serve.service import ServedRun, Service
-from shieldwall.smoothing.certificates import Counts, certificates_from_counts
-from shieldwall.smoothing.count_bounds import LAST_LOOK, Sequential
-from shieldwall.smoothing.eas import eas_from_counts
+from shieldwall.smoothing.certificates import Counts, certificates_from_counts, eas_from_counts
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Ball, Sequential
 from shieldwall.smoothing.inference import Labeler
-from shieldwall.smoothing.radius import Ball
 from shieldwall.smoothing.sampler import FIRST_VIEW, Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.vocabulary import ABSTAIN, EAS
@@ -77,8 +68,7 @@ class LiveCertificate:
     """What is known after some of the samples."""
 
     draws: int
-    counts: list[int]
-    """How often each class won; for ensemble-after-smoothing, the most that a member returned it."""
+    counts: list[int]  # how often each class won; for ensemble-after-smoothing, the most of a member
     chosen: int  # the class that the first n0 samples return most often, so far if they are not made
     label: int | None  # the certified class; None while nothing is certified
     radius: float
@@ -93,14 +83,12 @@ def parse(text: str, service: Service) -> Start | int:
         raise UserError("a message must be JSON") from error
     if not isinstance(message, dict):
         raise UserError("a message must be a JSON object")
-    kind = message.get("type")
+    kind, vote = message.get("type"), message.get("vote")
     job = _int("job", message.get("job"), 0, _MAX_JOB)
     if kind == "stop":
         return job
-    if kind != "start":
-        raise UserError(f"a message is of type start or stop; given: {shorten(repr(kind))}")
+    check(kind == "start", "a message is of type start or stop", shorten(repr(kind)))
     run = service.runs[_int("run", message.get("run"), 0, len(service.runs) - 1)]
-    vote = message.get("vote")
     if not isinstance(vote, str) or vote not in run.votes:
         raise UserError(f"vote must be one of {', '.join(run.votes)}; given: {shorten(repr(vote))}")
     n = _int("n", message.get("n"), MIN_N, MAX_N)
@@ -108,10 +96,7 @@ def parse(text: str, service: Service) -> Start | int:
 
 
 def replies(start: Start, stopped: threading.Event, device: torch.device) -> Iterator[Message]:
-    """A message per turn: the noisy copies first, then what is known, at last what is certified.
-
-    `stopped` ends it at the next turn, with what is certified by then.
-    """
+    """A message per turn: the noisy copies, what is known, and, at n or once `stopped`, what is certified."""
     check_draws(start.run.n0, start.n, start.run.alpha, share=_share(start))
     seed = secrets.randbits(63)
     yield {
@@ -168,8 +153,7 @@ def png_address(image: Tensor) -> str:
 
 def to_pixels(image: Tensor) -> Pixels:
     """(C, H, W), clipped to [0, 1], as bytes (H, W, C)."""
-    rows: Pixels = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
-    return rows
+    return np.asarray((image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu())
 
 
 def _certificate(start: Start, counts: Counts) -> LiveCertificate:
@@ -178,18 +162,16 @@ def _certificate(start: Start, counts: Counts) -> LiveCertificate:
     chosen = int(selection.argmax()) % selection.shape[-1]
     if not draws:
         return LiveCertificate(draws, most, chosen, label=None, radius=0.0, p_lower=0.0)
-    how: dict[str, Any] = {"bound": Sequential(start.n), "size": start.image.numel()}
-    noise, alpha = start.run.noise, start.run.alpha
     if start.vote == EAS:
-        certificate = eas_from_counts(selection[None], estimation[None], noise, alpha, **how)
+        certify, selection, estimation = eas_from_counts, selection[None], estimation[None]
     else:
-        certificate = certificates_from_counts(selection, estimation, noise, alpha, **how)
-    label = int(certificate.labels[0])
+        certify = certificates_from_counts
+    run, bound, size = start.run, Sequential(start.n), start.image.numel()
+    certificate = certify(selection, estimation, run.noise, run.alpha, bound=bound, size=size)
     assert certificate.p_lower is not None
-    return LiveCertificate(
-        draws, most, chosen, label=None if label == ABSTAIN else label,
-        radius=float(certificate.radii[0]), p_lower=float(certificate.p_lower[0]),
-    )  # fmt: skip
+    label, radius = int(certificate.labels[0]), float(certificate.radii[0])
+    label_shown = None if label == ABSTAIN else label
+    return LiveCertificate(draws, most, chosen, label_shown, radius, float(certificate.p_lower[0]))
 
 
 def _share(start: Start) -> float:
@@ -201,11 +183,6 @@ def _ball(start: Start) -> Ball:
     return Ball.of(start.run.noise, None, start.image.numel())
 
 
-def encode_pixels(image: Pixels) -> str:
-    """Base64 of the bytes of an image (H, W, C)."""
-    return base64.b64encode(np.ascontiguousarray(image).tobytes()).decode()
-
-
 def _image(pixels: object, shape: tuple[int, int, int]) -> Tensor:
     """(C, H, W) in [0, 1] from base64 of bytes (H, W, C)."""
     channels, height, width = shape
@@ -213,20 +190,17 @@ def _image(pixels: object, shape: tuple[int, int, int]) -> Tensor:
         content = base64.b64decode(pixels if isinstance(pixels, str) else "?", validate=True)
     except (ValueError, binascii.Error) as error:
         raise UserError("pixels must be bytes in base64") from error
-    if len(content) != height * width * channels:
-        raise UserError(
-            f"pixels must be {height} x {width} x {channels} = {height * width * channels} bytes; "
-            f"given: {len(content)}"
-        )
+    size = height * width * channels
+    rule = f"pixels must be {height} x {width} x {channels} = {size} bytes"
+    check(len(content) == size, rule, len(content))
     rows = np.frombuffer(content, dtype=np.uint8).reshape(height, width, channels)
     return to_float(torch.from_numpy(rows.copy()).permute(2, 0, 1).contiguous())
 
 
 def _int(name: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise UserError(
-            f"{name} must be a whole number from {least:,} to {most:,}; given: {shorten(repr(value))}"
-        )
+        rule = f"{name} must be a whole number from {least:,} to {most:,}"
+        raise UserError(f"{rule}; given: {shorten(repr(value))}")
     return value
 
 

@@ -24,8 +24,7 @@ from shieldwall.smoothing.inference import Labeler, default_batch_size
 from shieldwall.vocabulary import VOTE_TITLES, WE, member_vote
 
 BATCH_SECONDS = 0.015  # about how long a batch may take: visitors wait for each other's
-SMALLEST_BATCH = 16
-BATCH_BYTES = 8 * 2**20  # what a batch may hold: each visitor has one
+SMALLEST_BATCH, BATCH_BYTES = 16, 8 * 2**20  # what a batch may hold: each visitor has one
 _SIGMA = re.compile(r"-[0-9.]+$")
 
 
@@ -37,8 +36,7 @@ class ServedRun:
     sigma: float
     noise: Noise
     members: Sequence[nn.Module]
-    votes: Mapping[str, Sequence[Vote]]
-    """By name, what is counted: the vote itself, or every member's for ensemble-after-smoothing."""
+    votes: Mapping[str, Sequence[Vote]]  # by name, what is counted: itself, or every member's vote for EAS
     n0: int
     alpha: float
     batch_size: int
@@ -86,16 +84,14 @@ def _dataset(name: str, data_dir: Path | None) -> Dataset:
 
 def _families(runs: Sequence[RunFolder]) -> list[str]:
     """Recipes' names without their sigma; runs with equal names are named by their folders."""
-    names = [_SIGMA.sub("", run.recipe.name) for run in runs]
-    sigmas = [run.recipe.sigma for run in runs]
-    repeats = Counter(zip(names, sigmas, strict=True))
-    families = [
-        f"{name} ({run.path.resolve().name})" if repeats[name, sigma] > 1 else name
-        for name, sigma, run in zip(names, sigmas, runs, strict=True)
-    ]
-    if len(set(zip(families, sigmas, strict=True))) < len(runs):
+    named = [(_SIGMA.sub("", run.recipe.name), run.recipe.sigma) for run in runs]
+    repeats = Counter(named)
+    for k, (run, (name, sigma)) in enumerate(zip(runs, list(named), strict=True)):
+        if repeats[name, sigma] > 1:
+            named[k] = f"{name} ({run.path.resolve().name})", sigma
+    if len(set(named)) < len(runs):
         raise UserError(f"a run was given twice: {', '.join(str(run.path) for run in runs)}")
-    return families
+    return [name for name, _ in named]
 
 
 def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.device) -> ServedRun:

@@ -3,10 +3,9 @@
     draw 0, 1, 2, ...  of input i under seed s   =   successive chunks from the generator (s, "draws", i)
     noisy (B, *shape),  cells (B,)  ->  labels (V, B)  ->  counts[cell, vote, label] += 1
 
-The first n0 draws select the class and those after it bound its probability, so the two samples are
-disjoint. The sizes of the chunks depend on the input's shape and the kind of device alone, so no batch, other
-input or interruption changes a draw. A cell is an input under way and whether the draw chooses its class or
-bounds it; rows that hold no draw have a cell of their own.
+The first n0 draws select the class, those after it bound its probability. The sizes of the chunks depend on
+the input's shape and the kind of device alone, so no batch, other input or interruption changes a draw. A
+cell is an input under way and which of both the draw does; rows that hold no draw have a cell of their own.
 """
 
 import math
@@ -18,16 +17,15 @@ import torch
 from torch import Tensor
 
 from shieldwall import seeds
+from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
+from shieldwall.results.certificates import Ints
 from shieldwall.smoothing.inference import Labeler
 
-FIRST_CHUNK = 2**14
-"""Random numbers in the first chunk, few enough to waste none on short runs; chunks double from there."""
-LARGEST_CHUNK = {"cpu": 2**18}
-"""Enough to keep the device busy, little enough for a CPU's cache."""
+FIRST_CHUNK = 2**14  # random numbers, few enough to waste none on short runs; chunks double from there
+LARGEST_CHUNK = {"cpu": 2**18}  # enough to keep the device busy, little enough for a CPU's cache
 LARGEST_CHUNK_ELSEWHERE = 2**22
-MARGIN = 1e-4
-"""Sums of N confidences in float32 are off by less than N * 1e-6."""
+MARGIN = 1e-4  # sums of N confidences in float32 are off by less than N * 1e-6
 
 
 class NoiseStream:
@@ -38,8 +36,7 @@ class NoiseStream:
     ) -> None:
         self._noise, self._shape = noise, tuple(shape)
         self._generator = seeds.generator(device, seed, "draws", index)
-        self._chunk = FIRST_CHUNK
-        self._largest = LARGEST_CHUNK.get(device.type, LARGEST_CHUNK_ELSEWHERE)
+        self._chunk, self._largest = FIRST_CHUNK, LARGEST_CHUNK.get(device.type, LARGEST_CHUNK_ELSEWHERE)
         self._rest = torch.empty(0, *shape, device=device)
 
     def take(self, count: int) -> Iterator[Tensor]:
@@ -65,21 +62,24 @@ class PendingInput:
     stream: NoiseStream
     drawn: int = 0
     looks_done: int = 0
-    is_due: bool = False
-    """Whether its draws are made up to the next look, which decides whether there will be more."""
+    is_due: bool = False  # whether its draws are made up to the next look, which says if there will be more
 
 
 class CountSnapshot(NamedTuple):
     """Counts on their way to the host, and the inputs to be looked at in them."""
 
-    counts: Tensor
-    """(2 (slots + 1), V, K + 1)"""
+    table: Tensor  # (slots + 1, 2, V, K + 1)
     inputs: list[PendingInput]
     arrived: torch.cuda.Event | None
 
-    def wait(self) -> None:
+    def read(self) -> Ints:
+        """The inputs' counts (T, 2, V, K) on the draws that choose and that bound, once they are here."""
         if self.arrived is not None:
             self.arrived.synchronize()
+        counts: Ints = self.table.cpu().numpy()[[pending.slot for pending in self.inputs]]
+        if counts[..., -1].any():
+            raise UserError("the classifier returned NaN scores for a noisy input; check its weights")
+        return counts[..., :-1]
 
 
 class DrawBuffer:
@@ -89,30 +89,26 @@ class DrawBuffer:
         self, labeler: Labeler, noise: Noise, n0: int, shape: Sequence[int], size: int, slots: int
     ) -> None:
         self._labeler, self._noise, self._n0, self._shape = labeler, noise, n0, tuple(shape)
-        self.slots = slots
-        """Inputs that may be under way at a time."""
+        self.slots = slots  # inputs that may be under way at a time
         self.allocate(size)
 
     def allocate(self, size: int) -> None:
         """Room for `size` draws, and no counts yet."""
-        device = self._labeler.device
-        self.size = size
-        self.rows = 0
-        self._noisy = torch.zeros((size, *self._shape), dtype=self._labeler.dtype, device=device).contiguous(
-            memory_format=self._labeler.memory_format(self._shape)
-        )
-        self._cells = torch.full((size,), 2 * self.slots, device=device)
-        lazy = self._labeler.skips_members
-        self._undecided = UndecidedRows(self._labeler, size, 2 * self.slots) if lazy else None
+        labeler, nobody = self._labeler, 2 * self.slots
+        self.size, self.rows = size, 0
+        self._noisy = torch.zeros((size, *self._shape), dtype=labeler.dtype, device=labeler.device)
+        self._noisy = self._noisy.contiguous(memory_format=labeler.memory_format(self._shape))
+        self._cells = torch.full((size,), nobody, device=labeler.device)
+        self._undecided = UndecidedRows(labeler, size, nobody) if labeler.skips_members else None
         self._counts: Tensor | None = None
 
     def add(self, pending: PendingInput, count: int) -> None:
         """Put the next `count` draws of an input into the batch."""
         for piece in pending.stream.take(count):
-            noisy = self._noise.perturb(pending.image, piece)
-            self._noisy[self.rows : self.rows + len(piece)].copy_(noisy)
+            rows = slice(self.rows, self.rows + len(piece))
+            self._noisy[rows].copy_(self._noise.perturb(pending.image, piece))
             choosing = min(len(piece), max(0, self._n0 - pending.drawn))
-            cells = self._cells[self.rows : self.rows + len(piece)]
+            cells = self._cells[rows]
             cells[:choosing].fill_(2 * pending.slot)
             cells[choosing:].fill_(2 * pending.slot + 1)
             self.rows += len(piece)
@@ -131,8 +127,8 @@ class DrawBuffer:
     def _add_up(self, labels: Tensor, num_classes: int, cells: Tensor) -> None:
         kinds = num_classes + 1  # each class, and what is not a number
         if self._counts is None:
-            rows = 2 * (self.slots + 1)
-            self._counts = torch.zeros(rows, len(labels), kinds, dtype=torch.int64, device=labels.device)
+            shape = self.slots + 1, 2, len(labels), kinds
+            self._counts = torch.zeros(shape, dtype=torch.int64, device=labels.device)
         votes = torch.arange(len(labels), device=labels.device)[:, None]
         where = (cells * len(labels) + votes) * kinds + labels
         self._counts.view(-1).scatter_add_(0, where.view(-1), torch.ones_like(where).view(-1))
@@ -144,15 +140,15 @@ class DrawBuffer:
         assert self._counts is not None
         if self._counts.device.type != "cuda":
             return CountSnapshot(self._counts, inputs, None)
-        counts = torch.empty(self._counts.shape, dtype=self._counts.dtype, pin_memory=True)
-        counts.copy_(self._counts, non_blocking=True)
+        table = torch.empty(self._counts.shape, dtype=self._counts.dtype, pin_memory=True)
+        table.copy_(self._counts, non_blocking=True)
         arrived: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         arrived.record()
-        return CountSnapshot(counts, inputs, arrived)
+        return CountSnapshot(table, inputs, arrived)
 
     def clear(self, slot: int) -> None:
         if self._counts is not None:
-            self._counts[2 * slot : 2 * slot + 2].zero_()
+            self._counts[slot].zero_()
 
 
 class UndecidedRows:
@@ -169,16 +165,16 @@ class UndecidedRows:
     def __init__(self, labeler: Labeler, size: int, nobody: int) -> None:
         self._labeler, self._size, self._nobody = labeler, size, nobody
         self._members = len(labeler.modules)
+        self._first = self._members // 2 + 1  # the members that every row needs
         self._waiting: dict[int, list[tuple[Tensor, Tensor, Tensor]]] = {}
 
     def labels(self, noisy: Tensor, cells: Tensor) -> Iterator[tuple[Tensor, int, Tensor]]:
         """Labels (1, R), the number of classes and cells (R,), for rows that are decided now."""
-        first = self._members // 2 + 1
-        yield from self._decide(noisy, cells, self._labeler.confidences(noisy, slice(first)))
+        yield from self._decide(noisy, cells, self._labeler.confidences(noisy, slice(self._first)))
 
     def rest(self) -> Iterator[tuple[Tensor, int, Tensor]]:
         """The same for all rows that wait, in batches that are filled up."""
-        for k in range(self._members // 2 + 1, self._members):
+        for k in range(self._first, self._members):
             yield from self._run(k, fewest=1)
 
     def _decide(self, noisy: Tensor, cells: Tensor, seen: Tensor) -> Iterator[tuple[Tensor, int, Tensor]]:

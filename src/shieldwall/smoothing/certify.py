@@ -11,7 +11,7 @@ import secrets
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,21 +22,21 @@ from torch import Tensor, nn
 from shieldwall import binomial
 from shieldwall.console import progress_bar
 from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
-from shieldwall.errors import UserError, check_int, checked
+from shieldwall.errors import UserError, check, check_int, checked
 from shieldwall.models.classifier import UNIT, as_classifier, checked_range, count_members
 from shieldwall.models.members import as_member_list, infer_device
 from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
+from shieldwall.smoothing.certificates import Plan
 from shieldwall.smoothing.inference import own_precision
-from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.smoothing.stopping import FixedSampleSize
 from shieldwall.smoothing.trial import cost_note
 from shieldwall.vocabulary import ABSTAIN
 
-_SINGLE = "classifier"
-"""The name of the only vote, for one classifier."""
+_SINGLE = "classifier"  # the name of the only vote, for one classifier
+_Asked = tuple[Tensor, Noise, list[Any], str]  # the images, the noise, the classifiers and their precision
 
 
 @checked
@@ -56,27 +56,26 @@ def certify(
     mode meanwhile. A classifier that is no function of the image, such as one with random crops, is refused.
 
     Args:
-        noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a
-            number is the sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a
-            warning.
-        n0: the number of noise samples that select the class.
-        n: the number of noise samples that bound its probability; the maximum if `radii` are given.
+        noise: that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a number is
+            the sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a warning.
+        n0: noise samples that select the class.
+        n: noise samples that bound its probability; the maximum if `radii` are given.
         alpha: the failure probability of each certificate.
         bound: one-sided or two-sided (docs/certification.md).
         radii: stop sampling an input once each of these radii is certified or ruled out.
         norm: the norm of the radii, l1, l2 or linf; by default the norm of the noise.
-        precision: float32, tf32, float16 or bfloat16; by default that of the classifier's weights. Each
-            precision is a different classifier.
+        precision: float32, tf32, float16 or bfloat16, each a different classifier; by default that of the
+            classifier's weights.
         compile: use torch.compile: faster for many samples. Unless it is False, a module is copied into its
             fastest form: batch norm merged into convolutions, and on a CPU channels last.
         seed: the noise seed. Keep it secret if someone else chooses the inputs.
-        indices: the index of each input in your data set, by default 0 to M - 1. The noise depends on the
-            seed and this index, so an input gets the same certificate in any batch.
+        indices: each input's in your data set, by default 0 to M - 1. The noise depends on the seed and this
+            index, so an input gets the same certificate in any batch.
         batch_size: samples per forward pass. Affects speed only, up to rounding.
-        device: where to run; by default where the classifier's parameters are.
-        value_range: the range of x, such as (0, 255); `None` allows any finite values. Sigma and the radii
-            are stated in it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation
-            belongs inside the classifier, so that noise is added to pixels.
+        device: by default where the classifier's parameters are.
+        value_range: of x, such as (0, 255); `None` allows any finite values. Sigma and the radii are stated
+            in it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation belongs
+            inside the classifier, so that noise is added to pixels.
         progress: show a bar, in a terminal or a notebook, and what long work will cost.
     """
     asked = _checked([classifier], x, noise, value_range, device, precision)
@@ -98,25 +97,18 @@ def certify_members(
 ) -> dict[str, Certificates]:  # fmt: skip
     """Certify every vote over the members in one pass: each member runs once per noisy batch.
 
-    `votes` are `Vote`s or their names. The default is `member-1` to `member-N`, `we`, `mme`, and, for two or
-    more members, `eas` (ensemble after smoothing). The other arguments are those of `certify`. The noise is
-    the same too: `certify(WeightedEnsemble(...))` gives exactly the counts of `we`.
+    `votes` are `Vote`s or their names, by default `member-1` to `member-N`, `we`, `mme`, and, for two or more
+    members, `eas` (ensemble after smoothing). The other arguments are those of `certify`. The noise is the
+    same too: `certify(WeightedEnsemble(...))` gives exactly the counts of `we`.
     """
     members = as_member_list(members)
     if not members:
         raise UserError("certification needs at least one member; none was given")
     asked = _checked(members, x, noise, value_range, device, precision)
     return _certify(
-        asked, vote_set(votes, count_members(asked.classifiers)), value_range, device, compile, seed,
-        indices, batch_size, progress, n0=n0, n=n, alpha=alpha, bound=bound, radii=radii, norm=norm,
+        asked, vote_set(votes, count_members(asked[2])), value_range, device, compile, seed, indices,
+        batch_size, progress, n0=n0, n=n, alpha=alpha, bound=bound, radii=radii, norm=norm,
     )  # fmt: skip
-
-
-class _Asked(NamedTuple):
-    images: Tensor
-    noise: Noise
-    classifiers: list[Any]
-    precision: str
 
 
 def _certify(
@@ -124,15 +116,14 @@ def _certify(
     device: torch.device | str | None, compile: bool | None, seed: int, indices: Sequence[int] | None,
     batch_size: int | None, progress: bool, *, radii: Sequence[float] | None, **settings: Any,
 ) -> dict[str, Certificates]:  # fmt: skip
-    """The certificates of each vote, or of the single classifier; `settings` are those of `Certification`."""
+    """Those of each vote, or of the single classifier; `settings` are those of `Certification`."""
     images, noise, classifiers, precision = asked
     if radii is not None:
         try:
             radii = tuple(float(radius) for radius in radii)
         except (TypeError, ValueError):
             raise UserError(f"radii must be numbers, such as [0.25, 0.5]; given: {radii!r}") from None
-        if not radii:
-            raise UserError("radii needs at least one radius, or None for all n samples; given: none")
+        check(radii, "radii needs at least one radius, or None for all n samples", "none")
     certification = Certification(radii=radii or (), precision=precision, **settings)
     check_int("seed", seed)
     plan = Plan(noise, images[0].numel(), certification, seed)
@@ -151,12 +142,9 @@ def _certify(
 class Predictions:
     """Answers of the smoothed classifier at M inputs."""
 
-    labels: NDArray[np.int64]
-    """(M,); ABSTAIN where the test cannot decide between the two leading classes."""
-    p_values: NDArray[np.float64]
-    """(M,): of the test of the hypothesis that the two leading classes are equally likely."""
-    counts: NDArray[np.int64]
-    """(M, K): how often each class won."""
+    labels: NDArray[np.int64]  #: (M,); ABSTAIN where the test cannot decide between the two leading classes
+    p_values: NDArray[np.float64]  #: (M,): of the hypothesis that the two leading classes are equally likely
+    counts: NDArray[np.int64]  #: (M, K): how often each class won
 
 
 @checked
@@ -168,15 +156,14 @@ def predict(
 ) -> Predictions:  # fmt: skip
     """The smoothed classifier's label at x (M, ...), or ABSTAIN.
 
-    The label differs from that of the exact smoothed classifier with probability at most alpha. It is
-    returned only if a two-sided binomial test of the top two counts rejects a tie at level alpha. The default
-    seed is a fresh secret one; give a seed to get the same answer again. The other arguments are those of
-    `certify`.
+    The label differs from that of the exact smoothed classifier with probability at most alpha: a two-sided
+    binomial test of the top two counts rejects a tie at this level. The default seed is a fresh secret one.
+    The other arguments are those of `certify`.
     """
     binomial.check_alpha(alpha)
     check_int("n", n)
-    if not 1 <= n <= binomial.MOST_DRAWS:
-        raise UserError(f"n, the number of samples, must be 1 to {binomial.MOST_DRAWS:,}; given: {n}")
+    most = binomial.MOST_DRAWS
+    check(1 <= n <= most, f"n, the number of samples, must be 1 to {most:,}", n)
     images, noise, classifiers, precision = _checked([classifier], x, noise, value_range, device, precision)
     seed = secrets.randbits(63) if seed is None else seed
     check_int("seed", seed)
@@ -195,7 +182,6 @@ def _checked(
     models: Sequence[Any], x: Tensor | NDArray[Any], noise: Noise | float,
     value_range: tuple[float, float] | None, device: torch.device | str | None, precision: str | None,
 ) -> _Asked:  # fmt: skip
-    """The inputs as a checked float32 tensor, the noise, the classifiers and their precision."""
     made = as_noise(noise)
     images: Any = torch.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
     is_pixels = getattr(images, "dtype", None) == torch.uint8 and value_range != UNIT
@@ -208,26 +194,22 @@ def _checked(
     if other := sorted(trained - {_in_words(made)}):
         words = f"the classifier was trained with {other[0]}; given: {_in_words(made)}"
         warnings.warn(words, UserWarning, stacklevel=4)
-    precision = own_precision(classifiers) if precision is None else precision
-    return _Asked(images, made, classifiers, precision)
+    return images, made, classifiers, own_precision(classifiers) if precision is None else precision
 
 
 def _in_words(noise: Noise) -> str:
     """The kind and sigma; the exact form of a noise is of its kind."""
     kind, sigma = str(noise).partition("(")[0].removeprefix("exact-"), getattr(noise, "sigma", None)
-    return f"{noise}" if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
+    return str(noise) if sigma is None else f"{kind} noise of sigma {sigma:.6g}"
 
 
 def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | None) -> None:
-    if not isinstance(x, Tensor):
-        raise UserError(f"inputs must be a torch tensor (M, ...); given: {type(x).__name__}")
-    if x.layout != torch.strided:
-        raise UserError(f"inputs must be a dense tensor; given: {x.layout}")
+    check(isinstance(x, Tensor), "inputs must be a torch tensor (M, ...)", type(x).__name__)
+    check(x.layout == torch.strided, "inputs must be a dense tensor", x.layout)
     if x.ndim < 2 or not len(x) or not x[0].numel():
-        raise UserError(
-            f"inputs must be a batch (M, ...) of at least one image; given shape: {tuple(x.shape)}"
-            + ("; for a single image pass x[None]" if x.ndim == 1 else "")
-        )
+        hint = "; for a single image pass x[None]" if x.ndim == 1 else ""
+        rule = "inputs must be a batch (M, ...) of at least one image"
+        raise UserError(f"{rule}; given shape: {tuple(x.shape)}{hint}")
     if x.dtype != torch.float32:
         advice = "divide by 255 first, or pass value_range=(0, 255)"
         hint = advice if x.dtype == torch.uint8 else "call .float() first"
@@ -237,9 +219,8 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
     low, high = (-math.inf, math.inf) if value_range is None else checked_range(value_range)
     if x.min() < low or x.max() > high:
         raise UserError(
-            f"inputs must lie in [{low:g}, {high:g}]; given: "
-            f"[{x.min():g}, {x.max():g}]; keep pixels in that range and normalise inside the model "
-            "(shieldwall.models.Normalize), or pass value_range=None"
+            f"inputs must lie in [{low:g}, {high:g}]; given: [{x.min():g}, {x.max():g}]; keep pixels in that "
+            "range and normalise inside the model (sw.Normalize), or pass value_range=None"
         )
     noise.validate(x)
 
@@ -259,24 +240,19 @@ def checked_indices(indices: Sequence[int] | None, count: int, what: str = "inpu
 def _counts(
     sampler: Sampler, x: Tensor, indices: Sequence[int] | None, progress: bool
 ) -> tuple[Ints, Ints, Ints]:
-    """The indices (M,), by default 0 to M - 1, and the counts that choose and that bound, (M, V, K) each.
-
-    The arrays are read-only, so that certificates of many votes can share them.
-    """
+    """The indices (M,), and the counts (M, V, K) that choose and that bound, read-only: votes share them."""
     where = checked_indices(indices, len(x))
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))
-    selection = estimation = np.empty(0, np.int64)
-    console = Console(stderr=True, quiet=not progress)
-    if not (console.is_terminal or console.is_jupyter):
-        console.quiet = True
+    tables = np.empty(0, np.int64)
+    console = Console(stderr=True)
+    console.quiet = not (progress and (console.is_terminal or console.is_jupyter))
     if not console.quiet and (note := cost_note(sampler, len(x), "radii=[0.5, 1]")):
         console.print(note, highlight=False)
     with progress_bar(console, f"certifying {len(x)} inputs", len(x)) as show:
         for k, counts in enumerate(sampler.counts(inputs)):
             if not k:
-                selection, estimation = np.empty((2, len(x), *counts.selection.shape), np.int64)
-            selection[k], estimation[k] = counts.selection, counts.estimation
+                tables = np.empty((2, len(x), *counts.selection.shape), np.int64)
+            tables[:, k] = counts.selection, counts.estimation
             show(k + 1, "")
-    selection.setflags(write=False)
-    estimation.setflags(write=False)
-    return where, selection, estimation
+    tables.setflags(write=False)
+    return where, tables[0], tables[1]

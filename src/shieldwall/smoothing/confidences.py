@@ -9,7 +9,7 @@ from shieldwall import seeds
 from shieldwall.data.splits import Split
 from shieldwall.devices import check_memory
 from shieldwall.ensembles.ensemble import confidences
-from shieldwall.errors import UserError, checked
+from shieldwall.errors import UserError, check, checked
 from shieldwall.models.classifier import UNIT
 from shieldwall.models.members import as_member_list, infer_device, inference
 from shieldwall.noise.distributions import Noise, check_noise
@@ -27,11 +27,8 @@ def noisy_confidences(
     All members see the same noise: that of the seed, the stream's name and the image's index, and of no
     certificate.
 
-    Args:
-        images: (M, C, H, W) in [0, 1], or a split.
-        indices: (M,), naming each image's noise; by default its place among the images.
-        batch_size: noisy images classified at a time.
-        dtype: of the softmax; float64 resolves confidences that float32 rounds to 0 or 1.
+    `images` are (M, C, H, W) in [0, 1], or a split; `indices` (M,) name each one's noise. Softmax in float64
+    (`dtype`) resolves confidences that float32 rounds to 0 or 1.
     """
     if not (members := as_member_list(members)):
         raise UserError("confidences need at least one member; none was given")
@@ -40,18 +37,16 @@ def noisy_confidences(
         check_inputs(images, noise, UNIT)
     if not len(images):
         raise UserError("confidences need at least one image; none was given")
-    if copies < 1 or batch_size < 1:
-        raise UserError(f"copies and batch_size must be at least 1; given: {copies}, {batch_size}")
+    least = min(copies, batch_size)
+    check(least >= 1, "copies and batch_size must be at least 1", f"{copies}, {batch_size}")
     names = checked_indices(indices, len(images), "images").tolist()
     check_memory(f"{copies:,} noisy copies", copies, 2 * len(members) * len(images))  # two classes or more
     where = infer_device(members, images if isinstance(images, Tensor) else images.labels, device)
     parts = []
     for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
         x = images.images(rows) if isinstance(images, Split) else images[rows.to(images.device)]
-        drawn = [
-            noise.sample((copies, *x.shape[1:]), seeds.generator(where, seed, stream, names[row]))
-            for row in rows.tolist()
-        ]
+        generators = [seeds.generator(where, seed, stream, names[row]) for row in rows.tolist()]
+        drawn = [noise.sample((copies, *x.shape[1:]), generator) for generator in generators]
         noisy = (x.to(where)[:, None] + torch.stack(drawn)).flatten(0, 1)
         with inference(members):
             parts += [confidences(members, batch, dtype).cpu() for batch in torch.split(noisy, batch_size)]

@@ -23,17 +23,11 @@ from shieldwall.smoothing.prepared import prepared
 
 Classifier = Callable[[Tensor], Tensor]
 
-DTYPES = {
-    "float32": torch.float32,
-    "tf32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
-"""`tf32` is float32 with factors rounded to 10 bits, on GPUs that have it; `float32` forbids that."""
-PROBE_ROWS = 32
-"""Rows of the batch that shows how much memory a row takes."""
-MEMORY_SHARE = 0.5
-"""The part of the free memory that a batch may take."""
+DTYPES = {  # `tf32` is float32 with factors rounded to 10 bits, on GPUs that have it; `float32` forbids that
+    "float32": torch.float32, "tf32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16
+}  # fmt: skip
+PROBE_ROWS = 32  # of the batch that shows how much memory a row takes
+MEMORY_SHARE = 0.5  # the part of the free memory that a batch may take
 
 
 class Labeler:
@@ -48,40 +42,34 @@ class Labeler:
         self, classifiers: Sequence[Classifier], votes: Sequence[Vote] | None, device: torch.device,
         precision: str = "float32", compile: bool = False, prepare: bool = False,
     ) -> None:  # fmt: skip
-        self.plain = [_in_precision(classifier, precision) for classifier in classifiers]
-        """The classifiers as they are, in the precision."""
-        modules = self.plain
-        if prepare:
-            modules = [
-                (isinstance(given, nn.Module) and prepared(given, DTYPES[precision], device)) or plain
-                for given, plain in zip(classifiers, self.plain, strict=True)
-            ]
-        elif compile and device.type == "cpu":  # as in folders that were begun without `prepared`
-            modules = [
-                to_device(copy.deepcopy(plain), device) if isinstance(plain, nn.Module) else plain
-                for plain in self.plain
-            ]
+        self.precision, self.dtype, self.device, self._votes = precision, DTYPES[precision], device, votes
         self.is_compiled = compile
+        # The classifiers as they are, in the precision.
+        self.plain = [_in_precision(classifier, precision) for classifier in classifiers]
+        modules = list(self.plain)
+        for k, (given, plain) in enumerate(zip(classifiers, self.plain, strict=True)):
+            if prepare and isinstance(given, nn.Module):
+                modules[k] = prepared(given, self.dtype, device) or plain
+            elif compile and not prepare and isinstance(plain, nn.Module) and device.type == "cpu":
+                modules[k] = to_device(copy.deepcopy(plain), device)  # as before there was `prepared`
         self.use(modules)
-        self.precision = precision
-        self.device = device
-        self.dtype = DTYPES[precision]
-        self._votes = votes
+        # Whether WE of equal weights is all that is counted: then not all passes are needed.
         is_we = votes is not None and [vote.scores for vote in votes] == [weighted]
         self.skips_members = is_we and len(classifiers) > 2 and device.type == "cpu"
-        """Whether WE of equal weights is all that is counted: then not all passes are needed."""
 
     def use(self, modules: Sequence[Classifier]) -> None:
-        self.modules = modules
-        """The classifiers that are called; the modules that they use are kept in evaluation mode."""
+        """Call these classifiers; the modules that they use are kept in evaluation mode."""
+        self.modules = self.compiled = modules
         self._parts = modules_of([*self.plain, *modules])
-        self.compiled = (
-            [torch.compile(one, dynamic=False) for one in modules] if self.is_compiled else modules
-        )
+        if self.is_compiled:
+            self.compiled = [torch.compile(module, dynamic=False) for module in modules]
 
-    def memory_format(self, shape: Sequence[int]) -> torch.memory_format:
+    def memory_format(
+        self, shape: Sequence[int], classifiers: Sequence[Classifier] | None = None
+    ) -> torch.memory_format:
         """The fastest memory layout for a batch of inputs."""
-        return _memory_format(self.modules, shape)
+        is_last = len(shape) == 3 and is_channels_last(self.modules if classifiers is None else classifiers)
+        return torch.channels_last if is_last else torch.contiguous_format
 
     def __call__(self, noisy: Tensor) -> tuple[Tensor, int]:
         with self._evaluation():
@@ -103,13 +91,13 @@ class Labeler:
 
     def scores(self, classifiers: Sequence[Classifier], noisy: Tensor) -> list[Tensor]:
         """Classifiers' scores (B, K) at float32 inputs, in double precision; none if they cannot be had."""
-        layout = _memory_format(classifiers, noisy.shape[1:])
+        layout = self.memory_format(noisy.shape[1:], classifiers)
         try:
             with self._evaluation():
                 batch = noisy.to(self.dtype).contiguous(memory_format=layout)
-                scores = [one for classifier in classifiers for one in member_scores(classifier, batch)]
-                sound = [is_scores(one, len(noisy)) for one in scores]
-                return [one.double() for one in scores] if all(sound) else []
+                tables = [table for classifier in classifiers for table in member_scores(classifier, batch)]
+                are_sound = all(is_scores(table, len(noisy)) for table in tables)
+                return [table.double() for table in tables] if are_sound else []
         except (RuntimeError, ValueError, IndexError, TypeError, AttributeError, MemoryError):
             return []
 
@@ -119,19 +107,13 @@ class Labeler:
             yield
 
 
-def _memory_format(classifiers: Sequence[Classifier], shape: Sequence[int]) -> torch.memory_format:
-    channels_last = len(shape) == 3 and is_channels_last(classifiers)
-    return torch.channels_last if channels_last else torch.contiguous_format
-
-
 def own_precision(classifiers: Sequence[Classifier]) -> str:
     """The precision that modules have their weights in; float32 for all other callables."""
     modules = [classifier for classifier in classifiers if isinstance(classifier, nn.Module)]
     dtypes = {weight.dtype for module in modules for weight in module.parameters()}
     if torch.float64 in dtypes:
         warnings.warn("the model's weights are float64; it is certified in float32", stacklevel=4)
-    halves = [name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes]
-    return halves[0] if halves else "float32"
+    return next((name for name in ("float16", "bfloat16") if DTYPES[name] in dtypes), "float32")
 
 
 def _in_precision(classifier: Classifier, precision: str) -> Classifier:
@@ -144,24 +126,21 @@ def _in_precision(classifier: Classifier, precision: str) -> Classifier:
             return classifier
         raise UserError(f"only a torch module can be run in {precision}; given: {type(classifier).__name__}")
     dtypes = {parameter.dtype for parameter in classifier.parameters()}
-    names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
-    if rounded := names & {"float16", "bfloat16"} - {precision}:
-        name = rounded.pop()
-        raise UserError(f"the model's weights are {name}; pass precision={name!r}")
-    if dtypes <= {DTYPES[precision]}:
-        return classifier
-    return copy.deepcopy(classifier).to(DTYPES[precision])
+    for name in ("float16", "bfloat16"):
+        if DTYPES[name] in dtypes and name != precision:
+            raise UserError(f"the model's weights are {name}; pass precision={name!r}")
+    is_as_asked = dtypes <= {DTYPES[precision]}
+    return classifier if is_as_asked else copy.deepcopy(classifier).to(DTYPES[precision])
 
 
 def _checked_scores(scores: Any, batch: int) -> Tensor:
     if is_scores(scores, batch):
         return scores  # type: ignore[no-any-return]
     shape = tuple(scores.shape) if isinstance(scores, Tensor) else ()
-    is_ensemble = len(shape) == 2 and shape[0] > batch
+    hint = "; an ensemble in one module goes to sw.certify_members" if shape[:1] > (batch,) else ""
     raise UserError(
         f"the model must return one score per class, a tensor of shape ({batch}, K) with K >= 2; "
-        f"returned: {shape or type(scores).__name__}"
-        + ("; an ensemble in one module goes to sw.certify_members" if is_ensemble else "")
+        f"returned: {shape or type(scores).__name__}{hint if len(shape) == 2 else ''}"
     )
 
 
@@ -181,10 +160,7 @@ def _arithmetic(precision: str) -> Iterator[None]:
 
 
 def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -> int:
-    """A batch size near the fastest: small for a CPU's caches, large for an accelerator.
-
-    On a CPU at most `draws`, the samples per input, and a power of two: 256 for 28x28, 64 for 3x32x32.
-    """
+    """A batch size near the fastest. On a CPU a power of two, or `draws`: 256 for 28x28, 64 for 3x32x32."""
     pixels = math.prod(shape)
     if device.type == "cpu":
         fitting = 1 << (2**18 // pixels).bit_length() >> 1
@@ -192,13 +168,14 @@ def default_batch_size(device: torch.device, shape: Sequence[int], draws: int) -
     return max(16, min(10_000, 2**25 // pixels))
 
 
-def largest_fitting_batch(size: int, classify_rows: Callable[[int], object]) -> int:
+def largest_fitting_batch(labeler: Labeler, size: int, shape: Sequence[int]) -> int:
     """The largest batch size up to `size` that fits the GPU's free memory, measured on a small batch."""
-    classify_rows(1)  # memory that libraries reserve once is not counted
+    row = torch.zeros((1, *shape), dtype=labeler.dtype, device=labeler.device)
+    labeler(row)  # memory that libraries reserve once is not counted
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    classify_rows(PROBE_ROWS)
+    labeler(torch.cat([row] * PROBE_ROWS))
     per_row = (torch.cuda.max_memory_allocated() - before) / PROBE_ROWS
     reserved = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
     free = torch.cuda.mem_get_info()[0] + reserved

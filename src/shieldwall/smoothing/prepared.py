@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from shieldwall.models.members import is_channels_last, to_device
-from shieldwall.models.normalize import Normalize
+from shieldwall.models.networks import Normalize
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -37,10 +37,7 @@ def prepared(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.
 
 
 def merge_norms(module: nn.Module) -> nn.Module:
-    """The module with batch norms merged into the convolutions before them; in place.
-
-    Where torch.fx cannot follow its code, the parts of the module are tried one by one.
-    """
+    """The module with batch norms merged, in place; part by part where torch.fx cannot follow its code."""
     from torch import fx
 
     class Tracer(fx.Tracer):

@@ -17,14 +17,10 @@ from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Noise
 from shieldwall.smoothing.inference import Classifier, Labeler
 
-REPEATED = 1e-3
-"""How much scores may change in the same batch again, as a part of the largest: some GPU kernels do."""
-REARRANGED = 4 * torch.finfo(torch.bfloat16).eps
-"""The same in another batch: kernels sum in another order, and a function may compute in bfloat16 inside.
-
-Measured on a CPU: LeNet and ResNets in evaluation mode change by 1e-6 at most, those with batch norm in
-training mode by 0.2 at least.
-"""
+# How much scores may change as a part of the largest, in the same batch again (some GPU kernels do) and in
+# another one: kernels sum in another order, and a function may compute in bfloat16 inside. On a CPU, LeNet
+# and ResNets in evaluation mode change by 1e-6 at most, with batch norm in training mode by 0.2 at least.
+REPEATED, REARRANGED = 1e-3, 4 * torch.finfo(torch.bfloat16).eps
 _ROWS = 4
 _SAME, _BESIDE = [0, 1, 0, 1], [2, 3, 0, 1]
 
@@ -55,8 +51,7 @@ def check_is_function(labeler: Labeler, noisy: Tensor, batch_size: int) -> None:
     if not all(batches):
         return
     for k, (first, again, beside) in enumerate(zip(*batches, strict=True)):
-        largest = _largest(first)
-        others = [first[2:4], beside[2:4]]
+        largest, others = _largest(first), [first[2:4], beside[2:4]]
         if all(alone):
             others.append(torch.cat([scores_alone[k] for scores_alone in alone]))
         who = "the classifier" if len(labeler.modules) == 1 else f"member {k + 1}"
@@ -79,10 +74,8 @@ def difference(labeler: Labeler, others: Sequence[Classifier], noisy: Tensor) ->
     plain, other = (labeler.scores(form, noisy) for form in (labeler.plain, others))
     if not plain or not other:
         return None
-    return max(
-        _change(one[:2], [two[:2]]) / max(torch.finfo(one.dtype).tiny, _largest(one))
-        for one, two in zip(plain, other, strict=True)
-    )
+    pairs, tiny = zip(plain, other, strict=True), torch.finfo(torch.float64).tiny
+    return max(_change(left[:2], [right[:2]]) / max(tiny, _largest(left)) for left, right in pairs)
 
 
 def tolerance(dtype: torch.dtype) -> float:

@@ -4,44 +4,35 @@
 
 Every batch has the same shape, so that a draw is classified by the same kernels whatever shares its batch.
 With T draws per input, draw j of the k-th input sits in row (k T + j) mod B of its batch, wherever the work
-began: some kernels round by row. An input stops after T draws, or at a look at which its stopping rule says
-so; looks are fixed numbers of draws, so no decision depends on the batches. Where true classes are given, an
-input for which every vote chose another one is complete after n0 draws. On an accelerator the counts of one
-batch are read while the next one runs: the device never waits for the host.
+began: some kernels round by row. Looks, at which an input may stop, are fixed numbers of draws, so no
+decision depends on the batches. On an accelerator the counts of one batch are read while the next one runs.
 """
 
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from shieldwall.devices import check_memory, is_out_of_memory
 from shieldwall.ensembles.votes import Vote, VoteSet
-from shieldwall.errors import UserError, check_int
+from shieldwall.errors import UserError, check, check_int
 from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Ints
 from shieldwall.smoothing.buffer import CountSnapshot, DrawBuffer, NoiseStream, PendingInput
-from shieldwall.smoothing.certificates import Counts
+from shieldwall.smoothing.certificates import Counts, Plan
 from shieldwall.smoothing.inference import Classifier, Labeler, default_batch_size, largest_fitting_batch
-from shieldwall.smoothing.plan import Plan
 from shieldwall.smoothing.probe import check_is_function, difference, noisy_images, tolerance
 from shieldwall.smoothing.stopping import Stopping
 
-MOST_WAITING = 1_024
-"""Inputs that may be complete before an earlier one is, which bounds what is held in memory."""
-FIRST_VIEW = 16
-"""Draws of the bound behind the first counts of a stream."""
+MOST_WAITING = 1_024  # inputs that may be complete before an earlier one is: they are held in memory
+FIRST_VIEW = 16  # draws of the bound behind the first counts of a stream
 
 
 class Sampler:
-    """Counts how often each class wins under noise, for inputs of one shape.
-
-    Without votes, the one classifier's own labels are counted.
-    """
+    """Counts how often each class wins under noise, for inputs of one shape, by vote or by one classifier."""
 
     def __init__(
         self, classifiers: Sequence[Classifier], votes: Sequence[Vote] | None, noise: Noise, n0: int,
@@ -56,17 +47,16 @@ class Sampler:
         """
         if batch_size is not None:
             check_int("batch_size", batch_size)
-            if batch_size < 1:
-                raise UserError(f"batch_size must be at least 1; given: {batch_size}")
+            check(batch_size >= 1, "batch_size must be at least 1", batch_size)
             check_memory(f"a batch of {batch_size:,} inputs", batch_size, *shape)
         self.noise, self.n0, self.stopping, self.seed = noise, n0, stopping, seed
         self.shape, self.device, self.truth = tuple(shape), device, truth
+        # The numbers of draws for the bound at which it is asked whether an input needs more.
         self.looks = ([] if truth is None else [0]) + stopping.looks()
-        """The numbers of draws for the bound at which it is asked whether an input needs more."""
         self.labeler = Labeler(classifiers, votes, device, precision, compile, prepare)
         self.is_compiled, self.is_prepared = compile, prepare
+        # The size of the first batch; it halves when memory runs out.
         self.batch_size = self._default_batch_size() if batch_size is None else batch_size
-        """The size of the first batch; it halves when memory runs out."""
         noisy = None
         if example is not None:
             noisy = noisy_images(noise, example, seed, device)
@@ -93,72 +83,53 @@ class Sampler:
         )  # fmt: skip
 
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
-        """The counts of one (index, image) after the other, in the order given.
-
-        A source that ends early ends the work after the inputs taken so far. `first_place` is the first one's
-        place in a longer list of which these are a part.
-        """
+        """The counts of one (index, image) after the other; the first has this place in a longer list."""
         shortest = self.n0 + self.looks[0]
         batches_ahead = 3 if self.device.type == "cuda" else 2
         slots = 2 + batches_ahead * math.ceil(self.batch_size / shortest)  # fills batches, come what may
         yield from _Scheduler(self, self._buffer(slots), iter(inputs), first_place).run()
 
     def stream(self, image: Tensor, index: int = 0) -> Iterator[Counts]:
-        """One input's counts as they grow, after each batch, up to the most draws that the rule allows.
-
-        No batch more than doubles the draws that bound the probability, from 16 of them on.
-        """
+        """One input's counts after each batch, which at most doubles the draws that bound, from 16 on."""
         end = self.n0 + self.stopping.looks()[-1]
-        buffer = self._buffer(slots=1)
-        pending = PendingInput(0, index, self.send(image), 0, self.noise_stream(index))
+        buffer, pending = self._buffer(slots=1), self.begin(0, index, image, 0)
         while pending.drawn < end:
             fresh = max(0, pending.drawn - self.n0)
             goal = min(end, self.n0 + max(FIRST_VIEW, 2 * fresh))
             buffer.add(pending, min(goal - pending.drawn, buffer.size))
             with model_errors(self.shape):
                 buffer.count()
-            snapshot = buffer.snapshot([pending])
-            snapshot.wait()
-            counts = _checked(snapshot.counts[:2].cpu().numpy())
-            yield Counts(index, counts[0].copy(), counts[1].copy())
+            yield Counts(index, *buffer.snapshot([pending]).read()[0])
 
-    def noise_stream(self, index: int) -> NoiseStream:
-        return NoiseStream(self.noise, self.shape, self.device, self.seed, index)
+    def begin(self, order: int, index: int, image: Tensor, slot: int) -> PendingInput:
+        """The input with none of its draws, its image on the way to the device."""
+        if self.device.type == "cuda" and image.device.type == "cpu":
+            image = image.pin_memory()
+        stream = NoiseStream(self.noise, self.shape, self.device, self.seed, index)
+        return PendingInput(order, index, image.to(self.device, non_blocking=True), slot, stream)
 
     def _buffer(self, slots: int) -> DrawBuffer:
         return DrawBuffer(self.labeler, self.noise, self.n0, self.shape, self.batch_size, slots)
-
-    def send(self, image: Tensor) -> Tensor:
-        """The image on the device, without waiting for it."""
-        if self.device.type == "cuda" and image.device.type == "cpu":
-            image = image.pin_memory()
-        return image.to(self.device, non_blocking=True)
 
     def _default_batch_size(self) -> int:
         size = default_batch_size(self.device, self.shape, self.n0 + self.stopping.looks()[-1])
         if self.device.type != "cuda":
             return size
-
-        def classify_rows(rows: int) -> object:
-            return self.labeler(
-                torch.zeros((rows, *self.shape), dtype=self.labeler.dtype, device=self.device)
-            )
-
         with model_errors(self.shape):
-            return largest_fitting_batch(size, classify_rows)
+            return largest_fitting_batch(self.labeler, size, self.shape)
 
     def _warm_up(self, noisy: Tensor | None) -> None:
         """Compile before there is anything to lose, or say why that cannot be done."""
         try:
             self._buffer(slots=1).count()
         except RuntimeError as error:
-            if not is_out_of_memory(error):  # the scheduler knows what to do then
-                reason = str(error).partition("\n")[0]
-                raise UserError(f"torch.compile does not work here: {reason}; remove compile") from error
-            return
+            if is_out_of_memory(error):  # the scheduler knows what to do then
+                return
+            reason = str(error).partition("\n")[0]
+            raise UserError(f"torch.compile does not work here: {reason}; remove compile") from error
         if noisy is None:
             return
-        rows = noisy.repeat(-(-self.batch_size // len(noisy)), *[1] * len(self.shape))[: self.batch_size]
+        rows = noisy[torch.arange(self.batch_size, device=noisy.device) % len(noisy)]
         apart = difference(self.labeler, self.labeler.compiled, rows)
         if apart is not None and apart > tolerance(self.labeler.dtype):
             raise UserError(
@@ -173,15 +144,12 @@ class _Scheduler:
     def __init__(
         self, sampler: Sampler, buffer: DrawBuffer, source: Iterator[tuple[int, Tensor]], first_place: int
     ) -> None:
-        self._sampler, self._looks = sampler, sampler.looks
-        self._buffer = buffer
-        self._source, self._source_has_ended = source, False
-        self._first_place = first_place
-        self._under_way: dict[int, PendingInput] = {}
+        self._sampler, self._looks, self._buffer = sampler, sampler.looks, buffer
+        self._source, self._source_has_ended, self._first_place = source, False, first_place
         self._free = deque(range(buffer.slots))
+        self._under_way: dict[int, PendingInput] = {}  # by place in the order given
         self._complete: dict[int, Counts] = {}
-        self._taken = 0
-        self._given = 0
+        self._taken = self._given = 0
         self._align_to_row(0)
 
     def run(self) -> Iterator[Counts]:
@@ -232,25 +200,20 @@ class _Scheduler:
         if image is None:
             self._source_has_ended = True
             return None
-        sampler, slot = self._sampler, self._free.popleft()
-        pending = PendingInput(self._taken, index, sampler.send(image), slot, sampler.noise_stream(index))
+        pending = self._sampler.begin(self._taken, index, image, self._free.popleft())
         self._under_way[pending.order] = pending
         self._taken += 1
         return pending
 
     def _look(self, snapshot: CountSnapshot) -> None:
         """Complete the inputs that are decided; the others continue."""
-        snapshot.wait()
-        slots = np.array([pending.slot for pending in snapshot.inputs])
-        table = snapshot.counts.numpy()
-        counts = _checked(np.stack([table[2 * slots], table[2 * slots + 1]], axis=2))  # (T, V, 2, K)
+        counts = snapshot.read()
         decided = self._are_decided(snapshot.inputs, counts)
         for pending, of_input, is_decided in zip(snapshot.inputs, counts, decided, strict=True):
             pending.is_due = False
             pending.looks_done += 1
             if is_decided:
-                selection, estimation = of_input[:, 0].copy(), of_input[:, 1].copy()
-                self._complete[pending.order] = Counts(pending.index, selection, estimation)
+                self._complete[pending.order] = Counts(pending.index, *of_input.copy())
                 self._buffer.clear(pending.slot)
                 self._free.append(pending.slot)
                 del self._under_way[pending.order]
@@ -259,10 +222,10 @@ class _Scheduler:
         at_end = [pending.looks_done + 1 == len(self._looks) for pending in inputs]
         if all(at_end):
             return at_end
-        chosen, truth = counts[:, :, 0].argmax(-1), self._sampler.truth
-        by_vote = self._sampler.stopping.is_decided(chosen, counts[:, :, 1])
+        chosen, estimation, truth = counts[:, 0].argmax(-1), counts[:, 1], self._sampler.truth
+        by_vote = self._sampler.stopping.is_decided(chosen, estimation)
         if truth is not None:
-            at_n0 = ~counts[:, :, 1].any((1, 2))
+            at_n0 = ~estimation.any((1, 2))
             wrong = chosen != truth[[pending.index for pending in inputs]].numpy()[:, None]
             by_vote[at_n0] = wrong[at_n0].all(-1, keepdims=True)
         return [end or bool(votes.all()) for end, votes in zip(at_end, by_vote, strict=True)]
@@ -275,9 +238,9 @@ class _Scheduler:
         if self._sampler.device.type == "cuda":
             torch.cuda.empty_cache()
         self._free = deque(range(self._buffer.slots))
-        for pending in self._under_way.values():
-            pending.slot, pending.stream = self._free.popleft(), self._sampler.noise_stream(pending.index)
-            pending.drawn, pending.looks_done, pending.is_due = 0, 0, False
+        for order, pending in self._under_way.items():
+            slot = self._free.popleft()
+            self._under_way[order] = self._sampler.begin(order, pending.index, pending.image, slot)
         self._align_to_row(min(self._under_way, default=self._taken))
 
     def _align_to_row(self, order: int) -> None:
@@ -285,10 +248,3 @@ class _Scheduler:
         if len(self._looks) == 1:
             draws = self._sampler.n0 + self._looks[0]
             self._buffer.rows = (self._first_place + order) * draws % self._buffer.size
-
-
-def _checked(counts: Ints) -> Ints:
-    """Counts of the classes (..., K) from those with a last one for what is not a number."""
-    if counts[..., -1].any():
-        raise UserError("the classifier returned NaN scores for a noisy input; check its weights")
-    return counts[..., :-1]

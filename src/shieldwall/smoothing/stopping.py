@@ -20,14 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shieldwall.binomial import check_draws
-from shieldwall.errors import UserError
+from shieldwall.errors import check
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Floats, Ints
-from shieldwall.smoothing.count_bounds import LAST_LOOK, Bound, OneSided, Sequential, count_of_class
-from shieldwall.smoothing.radius import Ball
+from shieldwall.smoothing.count_bounds import LAST_LOOK, Ball, Bound, OneSided, Sequential, count_of_class
 
-FIRST_LOOK = 40
-LOOK_RATIO = 1.2
+FIRST_LOOK, LOOK_RATIO = 40, 1.2
 
 
 class Stopping(ABC):
@@ -40,7 +38,7 @@ class Stopping(ABC):
 
     @abstractmethod
     def looks(self) -> list[int]:
-        """The numbers of draws at which `is_decided` is asked, increasing; the last is the most drawn."""
+        """The numbers of draws, increasing, at which `is_decided` is asked; the last is the most drawn."""
 
     @abstractmethod
     def is_decided(self, chosen: Ints, counts: Ints) -> NDArray[np.bool_]:
@@ -78,11 +76,9 @@ class StopAtRadii(Stopping):
 
     def __post_init__(self) -> None:
         check_draws(1, self.n, self.alpha, LAST_LOOK)
-        if not 0.0 < self.futility < 1.0:
-            raise UserError(f"futility must lie between 0 and 1; given: {self.futility}")
+        check(0.0 < self.futility < 1.0, "futility must lie between 0 and 1", self.futility)
         for radius in self.radii:
-            if not 0 <= radius < math.inf:
-                raise UserError(f"radii must be finite numbers from 0 up; given: {radius}")
+            check(0 <= radius < math.inf, "radii must be finite numbers from 0 up", radius)
         object.__setattr__(self, "radii", tuple(sorted({0.0, *map(float, self.radii)})))
         self._find_thresholds(self.looks())
 
@@ -107,12 +103,10 @@ class StopAtRadii(Stopping):
 
     def is_decided(self, chosen: Ints, counts: Ints) -> NDArray[np.bool_]:
         draws = np.asarray(counts.sum(-1))
-        numbers, where = np.unique(draws, return_inverse=True)
-        self._find_thresholds([int(t) for t in numbers if int(t) not in self._thresholds])
-        certifying, losing = (
-            np.stack([self._thresholds[int(t)][side] for t in numbers])[where].reshape(*draws.shape, -1)
-            for side in (0, 1)
-        )
+        looks, where = np.unique(draws, return_inverse=True)
+        self._find_thresholds([t for t in looks.tolist() if t not in self._thresholds])
+        thresholds = np.array([self._thresholds[t] for t in looks.tolist()])  # (looks, 2, radii)
+        certifying, losing = np.moveaxis(thresholds[where.reshape(draws.shape)], -2, 0)
         successes = count_of_class(chosen, counts)[..., None]
         decided = (successes >= certifying) | (successes <= losing)
         return np.asarray(decided.all(-1) | (draws >= self.n))
@@ -144,9 +138,8 @@ def fewest_draws(noise: Noise | Ball, radius: float, alpha: float) -> float:
 
     For Gaussian noise ln alpha / ln Phi(radius / sigma).
     """
-    most = np.array([10**12])
-    found = _fewest(lambda t: _radius(noise, alpha ** (1 / np.maximum(t, 1))) >= radius, most)
-    return float(found[0]) if found[0] <= most[0] else math.inf
+    fewest = _fewest(lambda t: _radius(noise, alpha ** (1 / np.maximum(t, 1))) >= radius, np.array([10**12]))
+    return float(fewest[0]) if fewest[0] <= 10**12 else math.inf
 
 
 def _radius(noise: Noise | Ball, p: Floats) -> Floats:

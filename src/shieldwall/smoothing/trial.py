@@ -13,19 +13,13 @@ import torch
 from shieldwall.errors import UserError
 from shieldwall.smoothing.sampler import Sampler
 
-LEAST_FORWARDS = 2_000_000
-"""Forward passes of single images, over all members, below which defaults are taken without a trial."""
-LEAST_NOTED = 50_000
-"""The same, below which what the work will cost is not said."""
+LEAST_FORWARDS = 2_000_000  # passes of single images, over all members, below which nothing is tried
+LEAST_NOTED = 50_000  # the same, below which what the work will cost is not said
 SIZES = (64, 128, 256, 512, 1_024)
-BATCH_SECONDS = 1.0
-"""How long a batch may take: inputs are finished, and interruptions heard, between batches."""
-COMPILE_SECONDS = 600.0
-"""Work for which compiling is tried: it takes up to a minute."""
-GAIN = 1.05
-"""How many times as fast another choice must be than the default."""
-TRIAL_SECONDS, MOST_BATCHES = 0.3, 200
-"""Where the trial of one choice ends, at the first of both."""
+BATCH_SECONDS = 1.0  # how long a batch may take: only between batches is an interruption heard
+COMPILE_SECONDS = 600.0  # work for which compiling is tried: it takes up to a minute
+GAIN = 1.05  # how many times as fast another choice must be than the default
+TRIAL_SECONDS, MOST_BATCHES = 0.3, 200  # where the trial of one choice ends, at the first of both
 
 Clock = Callable[[], float]
 
@@ -38,10 +32,7 @@ def fastest(
     build: Build, draws: int, threads: Sequence[int], *, batch_size: int | None = None,
     compile: bool | None = None, clock: Clock = time.perf_counter,
 ) -> Sampler:  # fmt: skip
-    """The sampler to use for this number of draws. Torch is left with the best of these numbers of threads.
-
-    A batch size and a choice about compiling that are not None are kept.
-    """
+    """The sampler for this number of draws, as far as it is left open; torch has the best of `threads`."""
     sampler = build(batch_size=batch_size, compile=False)
     seconds = {}
     for number in threads:
@@ -62,7 +53,7 @@ def fastest(
         if compile:
             raise
         return sampler
-    plain, new = (seconds_per_draw(one, sampler.batch_size, clock) for one in (sampler, compiled))
+    plain, new = (seconds_per_draw(choice, sampler.batch_size, clock) for choice in (sampler, compiled))
     return compiled if compile or new * GAIN < plain else sampler
 
 

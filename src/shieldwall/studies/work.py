@@ -25,7 +25,7 @@ from shieldwall.runs.train import train_run
 from shieldwall.runs.trained import noise_of
 from shieldwall.runs.tune_weights import tune_weights_run
 from shieldwall.runs.workers import LOCAL
-from shieldwall.smoothing.plan import Plan
+from shieldwall.smoothing.certificates import Plan
 from shieldwall.smoothing.sampler import Sampler
 from shieldwall.training.loop import train
 from shieldwall.training.registry import build_objective
