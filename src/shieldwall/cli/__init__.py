@@ -19,8 +19,7 @@ from shieldwall.errors import UserError
 
 __all__ = ["app", "console", "main"]
 
-STOPPED = 130
-"""The exit code after Ctrl-C, as shells give it."""
+STOPPED = 130  # the exit code after Ctrl-C, as shells give it
 
 
 def _show_version(asked: bool) -> None:

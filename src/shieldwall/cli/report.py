@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from shieldwall.report.page.gallery import Thumbnails
     from shieldwall.results.rows import Row
 
-_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
-"""Variables that are set where there is a screen."""
+_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # variables that are set where there is a screen
 theory_app = typer.Typer(help="What the paper's theory says about a trained run.", no_args_is_help=True)
 
 

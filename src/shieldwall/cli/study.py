@@ -1,5 +1,6 @@
 """Studies: `study list`, `study show`, `study run` and `study report`."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,28 +50,26 @@ def show_command(
 ) -> None:  # fmt: skip
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
     from shieldwall.studies.engine import unit_seconds
-    from shieldwall.studies.steps import KINDS, steps_of, to_do
-    from shieldwall.studies.steps import cost as unit_cost
+    from shieldwall.studies.steps import KINDS, hours, steps_of, to_do
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
     steps = steps_of(study)
     left = to_do(steps, places)
     seconds, _ = unit_seconds(left, places, device, console if cost else None)
-    units = {step.name: unit_cost(step, places) for step in left}
-    hours = {name: count * seconds[kind] / 3600 for name, (kind, count) in units.items() if kind in seconds}
     table = Table("", *KINDS, "hours left", box=None, header_style="bold", pad_edge=False)
     for run in study.runs:
         own = {step.kind: step for step in steps if step.run is run}
         states = [places.state(own[kind]) if kind in own else "-" for kind in KINDS]
-        due = [hours[step.name] for step in own.values() if step.name in hours]
-        table.add_row(str(run), *states, f"{sum(due):.2f}" if due else "")
+        due = [step for step in left if step.run is run]
+        price = hours(due, places, seconds)
+        table.add_row(str(run), *states, f"{price:.2f}" if due and not math.isnan(price) else "")
     say(study.title)
     say(table, crop=False)
     for run in study.runs:
         if error := places.failure(run).get("error"):
             say(f"{places.folder(run)}: failed: {error}")
-    if hours:
-        say(f"left: {sum(hours.values()):.1f} hours of one core or GPU, by the time of one step of each kind")
+    if left and not math.isnan(price := hours(left, places, seconds)):
+        say(f"left: {price:.1f} hours of one core or GPU, by the time of one step of each kind")
     say(f"next: shieldwall study run {study.command}")
 
 

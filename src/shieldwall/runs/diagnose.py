@@ -15,7 +15,7 @@ from rich.console import Console
 from shieldwall.console import progress_bar
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.runs import environment
 from shieldwall.runs.environment import QUIET
@@ -24,10 +24,8 @@ from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.theory.diagnosis import Diagnosis, diagnose_input
 from shieldwall.theory.transferability import attack_transfer
 
-DEFAULT_INPUTS = 100
-"""Spread evenly over the test inputs."""
-DEFAULT_MAX_N = 10_000
-"""Samples of a certificate, if the recipe has more: enough to compare two votes on the same noise."""
+DEFAULT_INPUTS = 100  # spread evenly over the test inputs
+DEFAULT_MAX_N = 10_000  # samples of a certificate: enough to compare two votes on the same noise
 
 
 def diagnose_run(
@@ -43,7 +41,6 @@ def diagnose_run(
         attack: the L2 length of the attacks tried on other members; by default twice sigma.
         draws: noise samples for the gradients of soft-smoothed members.
         n: noise samples of a certificate; by default the recipe's, at most 10,000.
-        every, limit: which test inputs; by default about a hundred, spread evenly.
     """
     run = RunFolder(path)
     recipe, noise = run.recipe, noise_of(run.recipe)
@@ -54,8 +51,7 @@ def diagnose_run(
     r = noise.sigma if r is None else r
     attack = 2 * noise.sigma if attack is None else attack
     for name, value in (("the radius", r), ("the length of attacks", attack)):
-        if not (math.isfinite(value) and value > 0):
-            raise UserError(f"{name} must be a positive number; given: {value}")
+        check(math.isfinite(value) and value > 0, f"{name} must be a positive number", value)
     certification = replace(
         recipe.certification, n=min(recipe.certification.n, DEFAULT_MAX_N) if n is None else n,
         bound="one-sided", radii=(), norm=None, precision="float32", exact_noise=False,
@@ -67,8 +63,7 @@ def diagnose_run(
     indices = range(0, len(test), chosen.every)[: chosen.limit]
     images = {index: trained.image(noise, index).to(trained.device) for index in indices}
 
-    inputs = []
-    votes = trained.votes(default_vote_names(recipe.members))
+    inputs, votes = [], trained.votes(default_vote_names(recipe.members))
     with run.lock():
         began = time.perf_counter()
         all_counts = trained.sampler(plan, votes).counts(images.items())

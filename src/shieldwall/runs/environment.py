@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+import shieldwall
 from shieldwall.results.checks import SEALED
 from shieldwall.runs.folder import recorded_environment
 
@@ -25,18 +26,12 @@ def say(console: Console, text: str) -> None:
 
 def describe(device: torch.device) -> dict[str, Any]:
     return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "shieldwall": _version("shieldwall"),
-        "commit": commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": _version("numpy"),
-        "scipy": _version("scipy"),
-        "platform": platform.platform(),
-        "device": device_name(device),
-        "threads": torch.get_num_threads(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"), "shieldwall": shieldwall.__version__,
+        "commit": commit(), "python": platform.python_version(), "torch": torch.__version__,
+        "numpy": metadata.version("numpy"), "scipy": metadata.version("scipy"),
+        "platform": platform.platform(), "device": device_name(device), "threads": torch.get_num_threads(),
         "digests": SEALED,
-    }
+    }  # fmt: skip
 
 
 def device_name(device: torch.device) -> str:
@@ -46,10 +41,7 @@ def device_name(device: torch.device) -> str:
 
 
 def say_if_changed(console: Console, what: str, stage: str, now: Mapping[str, Any], *homes: Path) -> None:
-    """Print a note where what is resumed began on another device or with another torch than `now`.
-
-    The environment it began in is the stage's in the environment.json of the first of `homes` that has one.
-    """
+    """Note that what is resumed began, says the first of `homes` that knows, on another device or torch."""
     try:
         before = next(filter(None, map(recorded_environment, homes)), {})
         began, continued = map(_that_rounds, (before[stage], now))
@@ -81,10 +73,3 @@ def commit() -> str | None:
         return os.environ.get("SHIELDWALL_COMMIT")
     changed = git("status", "--porcelain", "--untracked-files=no", ".")
     return f"{git('rev-parse', 'HEAD')}{' (changed)' if changed else ''}"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

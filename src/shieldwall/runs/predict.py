@@ -26,16 +26,10 @@ from shieldwall.vocabulary import ABSTAIN
 class Answer:
     """A prediction for one image."""
 
-    source: str
-    """The file, or `test input 7`."""
-    label: str | None
-    """The class's name; None if the smoothed classifier abstains."""
-    truth: str | None
-    """The true class's name, of a test input."""
-    votes: list[tuple[str, int]]
-    """The classes that won most noise samples, three at most, with how many each won."""
-    p_value: float
-    """Of the test that the two leading classes are equally probable; above alpha the classifier abstains."""
+    source: str  # the file, or `test input 7`
+    label: str | None  # the class's name; None if the smoothed classifier abstains
+    truth: str | None  # the true class's name, of a test input
+    votes: list[tuple[str, int]]  # up to three classes that won most noise samples, and how many each won
 
 
 def predict_run(
@@ -46,11 +40,9 @@ def predict_run(
 ) -> list[Answer]:  # fmt: skip
     """Classify image files, and test inputs given by index, with the smoothed classifier of a run.
 
-    Args:
-        n: noise samples for each image.
-        alpha: the probability that an answer is not the smoothed classifier's, for each image.
-        seed: of the noise; by default a fresh secret one.
-        precision, exact_noise: as for the certificates that the answers rely on; by default the recipe's.
+    Each answer is wrong about the smoothed classifier with probability `alpha` at most. `precision` and
+    `exact_noise` are as for the certificates that answers rely on, by default the recipe's; the `seed` of the
+    noise is by default a fresh secret one.
     """
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
@@ -63,9 +55,7 @@ def predict_run(
         test, spec = dataset.test, spec._replace(classes=dataset.classes)
         for index in indices:
             if not 0 <= index < len(test):
-                raise UserError(
-                    f"there is no test input {index}; they are numbered from 0 to {len(test) - 1}"
-                )
+                raise UserError(f"no test input {index}; they are numbered from 0 to {len(test) - 1}")
         inputs += test.images(list(indices)).unbind()
         truths += [spec.classes[int(test.labels[index])] for index in indices]
     certified = run.recipe.certification
@@ -83,7 +73,7 @@ def predict_run(
         leading = (-counts).argsort(kind="stable")[:3].tolist()
         votes = [(spec.classes[c], int(counts[c])) for c in leading if counts[c]]
         name = None if label == ABSTAIN else spec.classes[label]
-        answers.append(Answer(source, name, truth, votes, float(predictions.p_values[k])))
+        answers.append(Answer(source, name, truth, votes))
     return answers
 
 
@@ -93,9 +83,8 @@ def certify_files(
 ) -> tuple[Certificates, tuple[str, ...]]:  # fmt: skip
     """Certificates of image files by one vote of a run, and the names of the classes.
 
-    Args:
-        changes: fields of the recipe's certification, where they are not None.
-        seed: of the noise; by default a fresh secret one.
+    `changes` replace fields of the recipe's certification where they are not None; the noise's `seed` is by
+    default a fresh secret one.
     """
     run, chosen_device = RunFolder(path), resolve_device(device)
     spec = datasets.dataset_spec(run.recipe.data)
@@ -120,9 +109,7 @@ def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
     except ImageRejected as error:
         raise UserError(f"{path}: {error}") from error
     if picture.size != (width, height):
-        raise UserError(
-            f"{path} is {picture.size[0]}x{picture.size[1]} pixels; "
-            f"the model takes {width}x{height}: resize it first"
-        )
+        own = "{}x{}".format(*picture.size)
+        raise UserError(f"{path} is {own} pixels; the model takes {width}x{height}: resize it first")
     pixels = np.asarray(picture.image, dtype=np.float32) / np.float32(255)
     return torch.from_numpy(pixels).reshape(height, width, channels).permute(2, 0, 1)

@@ -20,15 +20,14 @@ from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment
 from shieldwall.runs.environment import QUIET, say
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.start import described_once, starting_members, warnings_of
+from shieldwall.runs.start import starting_members, warnings_of
 from shieldwall.runs.trained import noise_of, training_part
 from shieldwall.texts import json_value, read_file
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
 from shieldwall.training.registry import build_objective
 
-Write = Callable[[Sequence[Record]], None]
-"""Given all records so far, show those that are new."""
+Write = Callable[[Sequence[Record]], None]  # given all records so far, show those that are new
 FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes trained members: --from RUN"
 
 
@@ -37,10 +36,7 @@ def train_run(
     *, data_dir: Path | None = None, device: str | None = None, tensorboard: bool = False,
     console: Console = QUIET,
 ) -> RunFolder:  # fmt: skip
-    """Train the recipe's members into the run folder `path`, with TensorBoard event files if asked for.
-
-    Processes started by torchrun train together; rank 0 writes the run folder.
-    """
+    """Train the recipe's members into the run folder `path`; processes of torchrun train together."""
     if tensorboard:
         require("tensorboard", "--tensorboard")
     world = ProcessGroup.from_environment()
@@ -75,14 +71,13 @@ def train_run(
                     _write_curves(run)
                 return run
             if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
-                raise UserError(
-                    f"the code of the model {recipe.model} has changed since {run.path} was started; choose "
-                    "another folder with --out, or restore the code"
-                )
+                changed = f"the code of the model {recipe.model} has changed since {run.path} was started"
+                raise UserError(f"{changed}; choose another folder with --out, or restore the code")
             run.unseal("start.yaml", "training.jsonl")
             run.seal("recipe.yaml")
             if starts:  # their folders may move or change
-                write_atomic(run.path / "start.yaml", described_once(starts).encode())
+                recipes = dict.fromkeys(start.description() for start in starts)  # each run's once
+                write_atomic(run.path / "start.yaml", "---\n".join(recipes).encode())
                 for warning in warnings_of(recipe, starts):
                     say(console, f"warning: {warning}")
             elif isinstance(objective, DRT):

@@ -56,7 +56,6 @@ class TrainedRun:
         return self.folder.recipe
 
     def plan(self, certification: Certification | None = None, seed: int | None = None) -> Plan:
-        """How inputs are certified; by default as the recipe says."""
         certification = certification or self.recipe.certification
         return Plan(
             noise_of(self.recipe, exact=certification.exact_noise), math.prod(self.dataset.shape),
@@ -126,12 +125,9 @@ def load_members(run: RunFolder, images: Dataset | DatasetSpec, device: torch.de
 
 
 def training_part(recipe: Recipe, dataset: Dataset) -> Split:
-    """The training images that the members may see."""
     if not len(dataset.train):
-        raise UserError(
-            f"{dataset.name} has no images to train on: it needs the folders train/ and test/ (or val/), "
-            "each with a folder for each class"
-        )
+        what = "it needs the folders train/ and test/ (or val/), each with a folder for each class"
+        raise UserError(f"{dataset.name} has no images to train on: {what}")
     if not recipe.holdout_every:
         return dataset.train
     return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.holdout_every])

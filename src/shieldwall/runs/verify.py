@@ -30,10 +30,8 @@ from shieldwall.vocabulary import member_vote
 if TYPE_CHECKING:
     from shieldwall.runs.trained import TrainedRun
 
-_ROUNDING = 1e-9
-"""Relative: SciPy's versions differ in the last digits of a bound."""
-_CHANCE = 1e-6
-"""How often two counts of the same distribution are refused, per input and vote."""
+_ROUNDING = 1e-9  # relative: SciPy's versions differ in the last digits of a bound
+_CHANCE = 1e-6  # how often two counts of the same distribution are refused, per input and vote
 
 VERIFIED, INTERRUPTED, UNVERIFIED, CHANGED = "verified", "interrupted", "unverified", "changed"
 
@@ -47,8 +45,7 @@ class Verification:
     """verified; interrupted: right, but there is no digest of what a stopped verb was writing; unverified:
     nothing to check against; changed: not as it was written, or not what the counts give."""
     detail: str
-    certificates: int = 0
-    """How many were computed again from their counts."""
+    certificates: int = 0  # how many were computed again from their counts
 
 
 def verify_run(

@@ -14,13 +14,14 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
 
-from shieldwall.errors import LockedError, UserError, require
+from shieldwall.errors import LockedError, UserError, check, require
 
 LOCAL, RAY = "local", "ray"
 GPUS = Path("/proc/driver/nvidia/gpus")
@@ -29,8 +30,14 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCHINDUCTOR_COM
 POLL_SECONDS = 0.5
 _TAKE = "take"
 
-Answer = Mapping[str, Any]
-"""error, a text or None; whether the folder was `locked`; and the function's value, if there was no error."""
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a task: an error, or the function's value."""
+
+    error: str | None = None
+    is_locked: bool = False  # by another process, and not begun
+    value: Any = None
 
 
 class InputQueue:
@@ -50,8 +57,10 @@ class InputQueue:
         if not own:
             longest = max(self._stretches, key=len)
             own.extendleft([longest.pop() for _ in range((len(longest) + 1) // 2)])
-        self._taken[worker] += bool(own)
-        return own.popleft() if own else None
+        if not own:
+            return None
+        self._taken[worker] += 1
+        return own.popleft()
 
     def taken(self) -> list[int]:
         """How many inputs each worker was given."""
@@ -67,8 +76,7 @@ class Workers(ABC):
     """At most `most` tasks at a time. Each has a name, of any kind, and is answered once."""
 
     def __init__(self, work: str, jobs: int, places: Sequence[int] | None) -> None:
-        if jobs < 1:
-            raise UserError(f"--jobs must be at least 1; given: {jobs}")
+        check(jobs >= 1, "--jobs must be at least 1", jobs)
         self.work = work
         self.most = jobs if places is None else min(jobs, max(1, len(places)))
         self.busy: dict[Any, tuple[Any, float]] = {}
@@ -96,7 +104,7 @@ class Workers(ABC):
     def _ended(self) -> Iterator[tuple[Any, Answer]]: ...
 
     def ask(self, question: str) -> Any:
-        """Call a method of the queue of inputs that all share: `taken`, or `stop`."""
+        """Call a method of the queue of inputs: `taken`, or `stop`."""
         return getattr(self._queue, question)()
 
     @abstractmethod
@@ -138,7 +146,7 @@ class Processes(Workers):
                         continue
                 except (EOFError, ConnectionError):
                     (process := self._workers.pop(number)[0]).communicate()
-                    said = _failure(f"its process ended with code {process.returncode}")
+                    said = Answer(f"its process ended with code {process.returncode}")
                 yield number, said
 
     def close(self) -> None:
@@ -181,19 +189,14 @@ def serve() -> None:
 
 
 def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], int | None]) -> Answer:
-    """What became of a task; a mistake, or a failure of any kind, is for the one who gave it to tell."""
+    """Do a task; a mistake, or a failure of any kind, is for the one who gave it to tell."""
     try:
         module, _, function = work.partition(":")
-        value = getattr(import_module(module), function)(task, number, iter(take, None))
-        return {"error": None, "locked": False, "value": value}
+        return Answer(value=getattr(import_module(module), function)(task, number, iter(take, None)))
     except UserError as error:
-        return _failure(" ".join(str(error).split()), locked=isinstance(error, LockedError))
+        return Answer(" ".join(str(error).split()), isinstance(error, LockedError))
     except Exception as error:  # a row that fails in any way must not stop the others
-        return _failure(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
-
-
-def _failure(error: str, *, locked: bool = False) -> Answer:
-    return {"error": error, "locked": locked}
+        return Answer(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
 
 
 class RayWorkers(Workers):
@@ -220,8 +223,7 @@ class RayWorkers(Workers):
         jobs = int(gpus or cpus) if jobs is None else jobs
         super().__init__(work, jobs, places)
         self._needs = {"num_cpus": 1, "num_gpus": min(1, gpus / jobs)}
-        self._numbers: dict[Any, int] = {}
-        """Of the tasks that share inputs, by their order."""
+        self._numbers: dict[Any, int] = {}  # of the tasks that share inputs, by their order
         self._queue = None
         if places is not None:  # what a worker that ends had taken is lost: another would not make it again
             self._needs["max_retries"] = 0
@@ -230,9 +232,8 @@ class RayWorkers(Workers):
     def _send(self, task: Mapping[str, Any]) -> Any:
         # One that gives its inputs to others only waits for them.
         needs = {"num_cpus": 0} if task.get("on", LOCAL) != LOCAL else self._needs
-        number = len(self._numbers)
-        arguments = self.work, task, str(Path.cwd()), self._queue, number
-        reference = self._ray.remote(**needs)(_perform).remote(*arguments)
+        number, perform = len(self._numbers), self._ray.remote(**needs)(_perform)
+        reference = perform.remote(self.work, task, str(Path.cwd()), self._queue, number)
         self._numbers[reference] = number
         return reference
 
@@ -245,7 +246,7 @@ class RayWorkers(Workers):
             try:
                 yield reference, self._ray.get(reference)
             except self._ray.exceptions.RayError as error:
-                yield reference, _failure(f"its Ray worker ended: {str(error).splitlines()[0]}")
+                yield reference, Answer(f"its Ray worker ended: {str(error).splitlines()[0]}")
         if ready and self._queue is not None:  # it is empty: those that Ray has not begun have nothing to do
             taken = self.ask("taken")
             for reference in [each for each in self.busy if not taken[self._numbers[each]]]:
@@ -273,23 +274,20 @@ def _perform(work: str, task: Mapping[str, Any], folder: str, queue: Any, number
         os.chdir(folder)
     except OSError:
         node = ray.util.get_node_ip_address()
-        return _failure(f"{folder} is not on the node {node}; all nodes need the same folders")
+        return Answer(f"{folder} is not on the node {node}; all nodes need the same folders")
     return answer(work, task, 0, take)
 
 
 def workers_of(
     on: str, work: str, jobs: int | None, device: str | None, places: Sequence[int] | None = None
 ) -> Workers:
-    """Workers of this machine (`local`) or of Ray; by default one for each GPU, or each core without one.
-
-    No more than there are places, where these are what is shared.
-    """
+    """Workers of this machine or of Ray; by default one for each GPU, or each core, at most one a place."""
     if on == RAY or on.startswith("ray://"):
         return RayWorkers(on, work, jobs, device, places)
     if on != LOCAL:
         raise UserError(f"--on takes local, ray or ray://HOST:PORT; given: {on!r}")
     if jobs is None:
         jobs = (device != "cpu" and len(list(GPUS.glob("*")))) or len(os.sched_getaffinity(0))
-    if jobs > (most := 4 * (os.cpu_count() or 1)):
-        raise UserError(f"--jobs must be at most {most} on this machine; given: {jobs}")
+    most = 4 * (os.cpu_count() or 1)
+    check(jobs <= most, f"--jobs must be at most {most} on this machine", jobs)
     return Processes(work, jobs, places)

@@ -31,12 +31,11 @@ from shieldwall.results.rows import (
     incomparable_settings,
     rows_of,
 )
-from shieldwall.studies.steps import Places, Step, cost
+from shieldwall.studies.steps import Places, Step, cost, hours
 from shieldwall.studies.study import Study, spoken
 
 QUANTILE = 1.96
-INPUTS = {"imagenet": 500}
-"""Of the paper's cells; 1,000 on the other data sets."""
+INPUTS = {"imagenet": 500}  # of the paper's cells; 1,000 on the other data sets
 TITLE = "certified accuracy in %, by L2 radius: ours, the paper's, and the difference in points"
 BATCH = 256
 
@@ -138,9 +137,8 @@ def not_measured(
     lines = []
     for (row, sigma), left in groups.items():
         runs = len({step.run.key for step in left})
-        units = [cost(step, places) for step in left]
-        hours = sum(count * seconds.get(kind, math.nan) for kind, count in units if count) / 3600
-        price = "" if math.isnan(hours) else f", {hours:.1f} hours"
+        due = hours(left, places, seconds)
+        price = "" if math.isnan(due) else f", {due:.1f} hours"
         command = f"shieldwall study run {study.command} --rows {row} --sigma {sigma:g}"
         is_measured = all(places.readable(step.run) for step in left)
         what = "members to start others from" if is_measured else f"{runs} run{'s' * (runs > 1)}"

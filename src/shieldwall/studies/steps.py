@@ -9,7 +9,7 @@ run, which is finished but has no weights.
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,8 +30,7 @@ from shieldwall.vocabulary import EAS, MME, WE, member_vote
 KINDS = ("train", "tune", "certify", "pack")
 DONE, RUNNING, FAILED, MISSING = "done", "running", "failed", "missing"
 CERTIFICATES = "certificates"
-_COPIES = 10
-"""Noisy copies of each held-out image that weights are tuned on."""
+_COPIES = 10  # noisy copies of each held-out image that weights are tuned on
 
 
 @dataclass(frozen=True)
@@ -271,6 +270,12 @@ def cost(step: Step, places: Places) -> tuple[str, float]:
     samples = {"certify": places.inputs(step.run) * (which.n0 + which.n)}
     samples["tune"] = held_out * _COPIES * len(step.run.tune)
     return json.dumps(["certify", *what, which.precision, step.run.compile]), samples.get(step.kind, 0)
+
+
+def hours(steps: Iterable[Step], places: Places, seconds: Mapping[str, float]) -> float:
+    """Of one core or GPU, by the seconds of a unit of each kind; NaN where these are not known."""
+    units = [cost(step, places) for step in steps]
+    return sum(count * seconds.get(kind, math.nan) for kind, count in units if count) / 3600
 
 
 def _structure(part: Any) -> Any:

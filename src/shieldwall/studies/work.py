@@ -30,8 +30,7 @@ from shieldwall.smoothing.sampler import Sampler
 from shieldwall.training.loop import train
 from shieldwall.training.registry import build_objective
 
-_TRAINING_PIXELS, _NOISY_PIXELS = 50_000, 200_000
-"""Of one batch that is timed, on a CPU."""
+_TRAINING_PIXELS, _NOISY_PIXELS = 50_000, 200_000  # of one batch that is timed, on a CPU
 
 
 def perform(task: Mapping[str, Any], worker: int, places: object = None) -> Any:
