@@ -15,8 +15,8 @@ from rich.table import Column
 
 from shieldwall.texts import shown
 
+QUIET = Console(quiet=True)
 SECONDS_BETWEEN_LINES = 10.0
-
 Show = Callable[[int, str], None]  # show the amount done so far, and a note such as the speed
 
 
@@ -62,10 +62,7 @@ def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Ite
 
 
 def _plain_lines(console: Console, title: str, total: int) -> Show:
-    """A line at the first report, then every few seconds, and at the end.
-
-    The time left is estimated from the pace since the first report, which leaves out the start.
-    """
+    """A line at the first report, every few seconds, and at the end; the pace is that since the first."""
     started = time.monotonic()
     first: tuple[float, int] | None = None
     printed = 0.0
@@ -87,29 +84,10 @@ def _plain_lines(console: Console, title: str, total: int) -> Show:
 
 
 @contextmanager
-def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for every file, from its name, the bytes received and the total bytes (0 if unknown)."""
-    columns = (
-        progress.TextColumn("{task.description}"), progress.BarColumn(), progress.DownloadColumn(),
-        progress.TimeRemainingColumn(),
-    )  # fmt: skip
-    tasks: dict[str, progress.TaskID] = {}
-    with progress.Progress(*columns, console=console) as bars:
-
-        def show(name: str, there: int, total: int) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=total or None, completed=there)
-            bars.update(tasks[name], completed=there, total=total or None)
-
-        yield show
-
-
-@contextmanager
 def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]:
     """Yield a function that says whether to stop: inside the block the first Ctrl-C only makes it true.
 
-    The end of the block, or a second Ctrl-C, then raises KeyboardInterrupt. Where Ctrl-C is ignored, as in a
-    shell's background jobs, it stays ignored.
+    The end of the block, or a second Ctrl-C, raises KeyboardInterrupt. Where Ctrl-C is ignored, it stays so.
     """
     asked = False
 

@@ -62,9 +62,7 @@ def data_fetch(
 
     Complete files are not downloaded again.
     """
-    from shieldwall.console import file_bars
     from shieldwall.data.datasets import fetch
 
-    with file_bars(console) as report:
-        folder = fetch(name, data_dir, from_url, report)
+    folder = fetch(name, data_dir, from_url, console)
     say(f"{name}: complete in {folder}")

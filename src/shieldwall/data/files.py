@@ -9,7 +9,7 @@ import math
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
@@ -17,13 +17,14 @@ from urllib import request
 from urllib.error import HTTPError
 
 import numpy as np
+from rich.console import Console
 
+from shieldwall.console import progress_bar
 from shieldwall.errors import UserError
-from shieldwall.files import atomic_file, disk_errors
+from shieldwall.files import atomic_file, disk_errors, write_atomic
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
-Progress = Callable[[str, int, int], None]
 
 _CHUNK = 1 << 20
 _UNSIGNED_BYTES = 0x800
@@ -41,7 +42,6 @@ HANDLERS: tuple[type[request.BaseHandler], ...] = (
 
 
 def corrupt_file(path: Path, name: str, what: str) -> UserError:
-    """The error for `path`, a damaged file of the data set `name`; `what` is the damage."""
     return UserError(f"{path} {what}; delete it and run `shieldwall data fetch {name}`")
 
 
@@ -110,22 +110,22 @@ def _content(path: Path, name: str) -> tuple[bytearray, bool]:
     return content, False
 
 
-def download(url: str, target: Path, size: int, sha256: str, on_progress: Progress | None = None) -> None:
-    """Download the https address `url` to `target` and check its length and checksum, unless it is there.
-
-    `on_progress` is called with the file's name, the bytes received and `size`.
-    """
+def download(url: str, target: Path, size: int, sha256: str, console: Console) -> None:
+    """Download the https address `url` to `target` and check its length and checksum, unless it is there."""
     if has_sha256(target, sha256):
         return
     digest, received = hashlib.sha256(), 0
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with _open(url) as response, atomic_file(target) as file:
+    with (
+        _open(url) as response,
+        atomic_file(target) as file,
+        progress_bar(console, target.name, size) as show,
+    ):
         while chunk := _receive(response, url, size + 1 - received):
             received += file.write(chunk)
             digest.update(chunk)
-            if on_progress is not None:
-                on_progress(target.name, min(received, size), size)
+            show(min(received, size), f"{received / 2**20:.0f} of {size / 2**20:.0f} MB")
         if received < size:
             raise _not_fetched(url, f"the connection closed after {received:,} of {size:,} bytes")
         if received > size or digest.hexdigest() != sha256:
@@ -134,7 +134,6 @@ def download(url: str, target: Path, size: int, sha256: str, on_progress: Progre
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
-    """Whether the file is there with this checksum."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -176,9 +175,7 @@ def unpack(archive: Path, folder: Path) -> None:
             for entry in tar:
                 # Plain files by their last name alone: nothing in an archive can point outside the folder.
                 if entry.isfile() and (source := tar.extractfile(entry)) is not None:
-                    part = folder / f".{Path(entry.name).name}.part"
-                    part.write_bytes(source.read())
-                    part.replace(folder / Path(entry.name).name)
+                    write_atomic(folder / Path(entry.name).name, source.read())
         archive.unlink()
     except (OSError, tarfile.TarError) as error:
         raise UserError(f"cannot unpack {archive}: {error}; run the same command to try again") from error

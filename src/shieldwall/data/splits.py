@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from shieldwall.data.image_files import read_image_files
+from shieldwall.data.images import read_image_files
 from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.errors import UserError, check
 
@@ -84,10 +84,7 @@ class Split(ABC):
         """
 
     def digest(self) -> str:
-        """SHA-256 of the images' shape, the labels and every pixel, in the split's order.
-
-        This reads all images once. A split whose images are expensive to read may hash what identifies them.
-        """
+        """SHA-256 of the images' shape, the labels and every pixel; all images are read once."""
         rows, step = range(len(self)), _HASHED_AT_A_TIME
         chunks = (self.images(rows[start : start + step]) for start in rows[::step])
         return _digest((len(rows), *self.images(rows[:1]).shape[1:]), self.labels, torch.float32, chunks)
@@ -179,14 +176,13 @@ def check_split(
 
 
 def _checked_images(images: Tensor) -> Tensor:
-    """Check images (M, C, H, W), and return them as uint8 or as float32 in [0, 1]."""
+    """Images (M, C, H, W) as uint8, or as float32 in [0, 1]."""
     is_tensor = isinstance(images, Tensor)
     check(is_tensor, "images must be a torch tensor (M, C, H, W)", type(images).__name__)
     if images.ndim != 4 or not images.numel():
         hint = "; for grey images pass images[:, None]" if images.ndim == 3 else ""
-        raise UserError(
-            f"images must be a batch (M, C, H, W) of at least one; given shape: {tuple(images.shape)}{hint}"
-        )
+        rule = "images must be a batch (M, C, H, W) of at least one"
+        raise UserError(f"{rule}; given shape: {tuple(images.shape)}{hint}")
     if images.dtype == torch.uint8:
         return images
     hint = "for pixels from 0 to 255 call .to(torch.uint8) first"
@@ -204,13 +200,12 @@ def _checked_images(images: Tensor) -> Tensor:
 
 
 def _checked_labels(labels: Tensor, images: Tensor) -> Tensor:
-    """Check labels, one for each image, and return them as int64 (M,) on the images' device."""
+    """Labels, one for each image, as int64 (M,) on the images' device."""
     check(isinstance(labels, Tensor), "labels must be a torch tensor (M,)", type(labels).__name__)
     if labels.shape != images.shape[:1]:
         hint = "; of one-hot labels pass labels.argmax(1)" if labels.ndim == 2 else ""
-        raise UserError(
-            f"labels must be one for each of {len(images):,} images; given shape: {tuple(labels.shape)}{hint}"
-        )
+        rule = f"labels must be one for each of {len(images):,} images"
+        raise UserError(f"{rule}; given shape: {tuple(labels.shape)}{hint}")
     is_whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
     kind = f"{_name(labels.dtype)}; call .long() first"
     check(is_whole, "labels must be whole numbers, such as int64", kind)

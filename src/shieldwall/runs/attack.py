@@ -15,7 +15,7 @@ from rich.console import Console
 from torch import Tensor
 
 from shieldwall import seeds
-from shieldwall.console import progress_bar
+from shieldwall.console import QUIET, progress_bar
 from shieldwall.ensembles.ensemble import Ensemble
 from shieldwall.errors import UserError, check
 from shieldwall.files import write_output
@@ -23,7 +23,6 @@ from shieldwall.models.attack import TINY, smoothed_pgd
 from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.attacks import Attack
-from shieldwall.runs.environment import QUIET
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, classifier_of, noise_of
 from shieldwall.smoothing.certify import predict

@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from shieldwall.console import defer_interrupt, progress_bar
+from shieldwall.console import QUIET, defer_interrupt, progress_bar
 from shieldwall.data.datasets import split_sizes
 from shieldwall.devices import check_memory, device_of, resolve_device, threads
 from shieldwall.ensembles.votes import VoteSet
@@ -26,7 +26,7 @@ from shieldwall.recipes import Certification
 from shieldwall.results import certificate_writer as files
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment, shards
-from shieldwall.runs.environment import QUIET, say
+from shieldwall.runs.environment import say
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.shards import Shard
 from shieldwall.runs.trained import TrainedRun

@@ -12,13 +12,12 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from shieldwall.console import progress_bar
+from shieldwall.console import QUIET, progress_bar
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.runs import environment
-from shieldwall.runs.environment import QUIET
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.theory.diagnosis import Diagnosis, diagnose_input

@@ -16,8 +16,6 @@ import shieldwall
 from shieldwall.results.checks import SEALED
 from shieldwall.runs.folder import recorded_environment
 
-QUIET = Console(quiet=True)
-
 
 def say(console: Console, text: str) -> None:
     """Print a line as it is, on any console of rich."""

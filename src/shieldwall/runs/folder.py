@@ -230,6 +230,6 @@ def _no_run(path: Path) -> UserError:
 
 def _is_fresh(folder: Path) -> bool:
     """Whether a folder is not there, empty, or holds only what a kill left: a lock, a part of a recipe."""
-    if not folder.is_dir():
-        return not folder.exists()
-    return all(item.name == LOCK or item.suffix == ".part" for item in folder.iterdir())
+    if not folder.exists():
+        return True
+    return folder.is_dir() and all(item.name == LOCK or item.suffix == ".part" for item in folder.iterdir())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from shieldwall.console import progress_bar
+from shieldwall.console import QUIET, progress_bar
 from shieldwall.data import datasets
 from shieldwall.devices import check_memory, resolve_device
 from shieldwall.distributed import ProcessGroup
@@ -18,7 +18,7 @@ from shieldwall.models.registry import build_members, check_trusted, code_digest
 from shieldwall.recipes import Recipe
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment
-from shieldwall.runs.environment import QUIET, say
+from shieldwall.runs.environment import say
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.start import starting_members, warnings_of
 from shieldwall.runs.trained import noise_of, training_part
@@ -102,8 +102,8 @@ def train_run(
 def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
     """Event files for TensorBoard: a scalar per number of a record, its step the epoch.
 
-    Each call writes all epochs from the first on, to a file whose start tells TensorBoard to forget what was
-    written before: no point is lost or doubled, wherever a call before was stopped.
+    Each call writes all epochs to a file that tells TensorBoard to forget what was written before, so that no
+    point is lost or doubled, wherever a call before was stopped.
     """
     if not wanted:
         yield lambda records: None
@@ -136,10 +136,7 @@ def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
 def _write_curves(run: RunFolder) -> None:
     """The event files of a training that is finished."""
     log = run.path / "training.jsonl"
-    try:
-        records = [json_value(line, str(log)) for line in read_file(log).splitlines()]
-    except UserError as error:
-        raise UserError(f"{log} cannot be read, so there is nothing to write for TensorBoard") from error
+    records = [json_value(line, str(log)) for line in read_file(log).splitlines()]
     with _curves(run, True) as write:
         write(records)
 
