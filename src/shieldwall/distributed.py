@@ -11,9 +11,8 @@ L_r the mean loss over them,
 are those of a single process, up to rounding. The gradients are added up after the backward pass, not by
 hooks of torch's DDP, which do not see the gradients of gradients that DRT and GAL need.
 
-Values that are not means over images differ from those of a single process. Each process has its own
-batch-norm statistics (as in torch's DDP), and rank 0's are copied to all after each epoch. DRT's logged
-cosine, a mean over valid pairs, becomes a mean of the processes' means.
+Values that are not means over images differ: each process has its own batch-norm statistics (as in torch's
+DDP), and rank 0's are copied to all after each epoch; DRT's logged cosine is a mean of the processes' means.
 """
 
 import os
@@ -53,8 +52,7 @@ class Share:
         return slice(self.start, self.start + self.count)
 
     @property
-    def num_rows(self) -> int:
-        """The rows that count in sums over all processes."""
+    def num_rows(self) -> int:  # those that count in sums over all processes
         return 0 if self.is_padding else self.count
 
 
@@ -80,14 +78,11 @@ class ProcessGroup:
             if 0 <= rank < size and 0 <= local_rank < size and 0 < port < 2**16:
                 return cls(rank, size, local_rank)
         said = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        raise UserError(
-            f"the environment does not describe a group of processes: {said}; start them with torchrun, "
-            "or unset these variables"
-        )
+        advice = "start them with torchrun, or unset these variables"
+        raise UserError(f"the environment does not describe a group of processes: {said}; {advice}")
 
     @property
-    def is_main(self) -> bool:
-        """Whether this is the process that writes and reports."""
+    def is_main(self) -> bool:  # the process that writes and reports
         return self.rank == 0
 
     def device_name(self, asked: str | None) -> str | None:
@@ -102,8 +97,8 @@ class ProcessGroup:
     ) -> Iterator[None]:
         """Connect the processes for the block, and end it together.
 
-        `shared` says that processes of one machine use the same device. `patience` is how long a process
-        waits for the others; the end of a process is noticed at once.
+        `shared` says that processes of one machine use the same device. No process waits longer than
+        `patience` for the others.
         """
         if self.size == 1:
             yield
@@ -186,7 +181,7 @@ SINGLE = ProcessGroup()
 
 @contextmanager
 def _needing_all() -> Iterator[None]:
-    """Turn a lost process into a UserError of one line; that process itself says why."""
+    """Turn a lost process into a UserError; that process itself says why."""
     try:
         yield
     except RuntimeError as error:

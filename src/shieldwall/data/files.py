@@ -117,12 +117,8 @@ def download(url: str, target: Path, size: int, sha256: str, console: Console) -
     digest, received = hashlib.sha256(), 0
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        _open(url) as response,
-        atomic_file(target) as file,
-        progress_bar(console, target.name, size) as show,
-    ):
-        while chunk := _receive(response, url, size + 1 - received):
+    with _open(url) as reply, atomic_file(target) as file, progress_bar(console, target.name, size) as show:
+        while chunk := _receive(reply, url, size + 1 - received):
             received += file.write(chunk)
             digest.update(chunk)
             show(min(received, size), f"{received / 2**20:.0f} of {size / 2**20:.0f} MB")

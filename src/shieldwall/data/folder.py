@@ -35,9 +35,7 @@ _MAX_PIXELS = 80_000_000
 class FolderSplit(Split):
     """A split of image files, cut to squares; decoded one batch ahead of the caller."""
 
-    def __init__(
-        self, paths: Sequence[str], labels: Tensor, side: int = 224, augmented: bool = False
-    ) -> None:
+    def __init__(self, paths: Sequence[str], labels: Tensor, side: int = 224, augmented: bool = False):
         self.paths, self.labels, self.side, self.augmented = paths, labels, side, augmented
 
     def images(self, indices: Rows) -> Tensor:
@@ -109,9 +107,8 @@ def read_folders(train: Path, test: Path, side: int) -> tuple[FolderSplit, Folde
     classes, others = (
         sorted(entry.name for entry in _entries(folder) if entry.is_dir()) for folder in (train, test)
     )
-    for folder, names in ((train, classes), (test, others)):
-        if not names:
-            raise UserError(f"{folder} is empty: a folder of images for each class was expected in it")
+    if empty := train if not classes else test if not others else None:
+        raise UserError(f"{empty} is empty: a folder of images for each class was expected in it")
     if odd := sorted(set(classes) ^ set(others)):
         raise UserError(f"{train} and {test} must hold the same class folders; {odd[0]} is in only one")
     return _split(train, classes, side, augmented=True), _split(test, classes, side), tuple(classes)
