@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 from typer import Argument, Option
 
-from shieldwall.cli.options import DataDir, Device, NoiseSeed, Run, TrustCode, console, names, numbers, say
+from shieldwall.cli.options import DataDir, Device, Run, Seed, TrustCode, console, names, numbers, say
 from shieldwall.errors import UserError, require
 from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
@@ -67,9 +67,8 @@ def report_command(
     if plot or html:
         require("report", "--plot" if plot else "--html")
     if html and (best_over or choose_on):
-        raise UserError(
-            "--html shows each run and its own envelopes; leave out --best-over and --choose-on, or --html"
-        )
+        advice = "leave out --best-over and --choose-on, or --html"
+        raise UserError(f"--html shows each run and its own envelopes; {advice}")
     chosen_radii, chosen_votes = numbers("--radii", radii) or None, names(votes)
     for path in table or ():
         check_table_path(path)
@@ -88,11 +87,10 @@ def report_command(
     console.print(comparison, crop=False)
     for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
         console.print(to_terminal(part), crop=False)
+    for path in (*(table or ()), *(plot or ())):
+        comparison.save(path)
     for path in table or ():
-        comparison.save(path)
         say(f"table: {path}")
-    for path in plot or ():
-        comparison.save(path)
     if plot:
         say(f"plot: {', '.join(map(str, plot))}")
     if html is not None:
@@ -101,7 +99,6 @@ def report_command(
 
 
 def write_page(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
-    """Write the interactive page of these rows."""
     from shieldwall.data.datasets import dataset_spec
     from shieldwall.files import write_output
     from shieldwall.report.page.build import report_page
@@ -185,7 +182,7 @@ def gate_command(
     before = None if not_worse_than is None else read(_certified(not_worse_than))
     chosen = vote or (next(iter(votes)) if len(votes) == 1 else "we")
     if before is not None and not vote and len(votes) == len(before) == 1:
-        before = {chosen: next(iter(before.values()))}
+        before = dict(zip(votes, before.values(), strict=True))
     verdict = gate(
         votes, at, at_least, run=str(run), vote=chosen, confidence=confidence, not_worse_than=before,
         other=str(not_worse_than or ""),
@@ -205,8 +202,7 @@ def attack_command(
     n: Annotated[int, Option(help="Noise samples that judge each attacked image.")] = 1_000,
     every: Annotated[int | None, Option(help="Attack only every K-th test input.", min=1)] = None,
     limit: Annotated[int | None, Option(help="Attack at most N inputs.", min=1)] = None,
-    seed: NoiseSeed = None,
-    data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+    seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Attack the smoothed classifier by PGD: robust accuracy is at most what no attack breaks.
 
@@ -289,7 +285,7 @@ def diagnose_command(
     every: Annotated[int | None, Option(
         help="Diagnose every N-th test input; by default about 100, spread evenly.")] = None,
     limit: Annotated[int | None, Option(help="Diagnose at most N inputs.")] = None,
-    seed: NoiseSeed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+    seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.
 

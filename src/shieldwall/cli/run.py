@@ -7,18 +7,7 @@ from typing import Annotated, Any
 from rich.table import Table
 from typer import Argument, Option
 
-from shieldwall.cli.options import (
-    DataDir,
-    Device,
-    NoiseSeed,
-    On,
-    Run,
-    TrustCode,
-    console,
-    names,
-    numbers,
-    say,
-)
+from shieldwall.cli.options import DataDir, Device, On, Run, Seed, TrustCode, console, names, numbers, say
 from shieldwall.cli.report import report_command
 from shieldwall.errors import UserError
 from shieldwall.runs.pretrained import resolve_run, resolve_sources
@@ -57,10 +46,10 @@ def train_command(
     if (init_from := ",".join(start) if start else resolved.init_from) is not None:
         sources = resolve_sources(init_from, to_write=True)
         resolved = replace(resolved, init_from=",".join(map(str, sources)))
-    folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
-        resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
-    )
+        resolved, out or Path("runs") / resolved.name, data_dir=data_dir, device=device,
+        tensorboard=tensorboard, console=console,
+    )  # fmt: skip
     say(f"run folder: {run.path}")
     if tensorboard:
         say(f"curves: tensorboard --logdir {run.path}")
@@ -122,7 +111,7 @@ def certify_command(
         help="Failure probability of each certificate, for example 0.001.")] = None,
     every: Annotated[int | None, Option(help="Certify only every K-th test input, for example 10.")] = None,
     limit: Annotated[int | None, Option(help="Certify at most N inputs, for example 100.")] = None,
-    seed: NoiseSeed = None,
+    seed: Seed = None,
     to: Annotated[str, Option(help="Folder to write, inside the run folder.")] = CERTIFICATES,
     held_out: Annotated[bool, Option("--held-out", help="Certify the training images held out "
         "(holdout_every), into the folder held-out, for `report --choose-on held-out`.")] = False,
@@ -205,10 +194,7 @@ def certify_command(
 def merge_command(
     run: Run, to: Annotated[str, Option(help="The same as for `certify`.")] = CERTIFICATES
 ) -> None:
-    """Put the shards of `certify --shard` together, once all of them are done.
-
-    The files are those that one process writes, except for the time column.
-    """
+    """Put the shards of `certify --shard` together, to the files that one process writes."""
     from shieldwall.runs.shards import merge_run
 
     _say_report(merge_run(run, to=to, console=console).path, to)

@@ -53,8 +53,7 @@ def show_command(
     from shieldwall.studies.steps import KINDS, hours, steps_of, to_do
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
-    steps = steps_of(study)
-    left = to_do(steps, places)
+    left = to_do(steps := steps_of(study), places)
     seconds, _ = unit_seconds(left, places, device, console if cost else None)
     table = Table("", *KINDS, "hours left", box=None, header_style="bold", pad_edge=False)
     for run in study.runs:
