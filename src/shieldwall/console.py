@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from rich import progress
-from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Column
 
@@ -25,19 +25,11 @@ class PlainConsole(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, highlight=False, emoji=False, **options)
+        self._width = self._width or None  # no column is no width that anyone gave
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=shown(segment.text))
-
-    @property
-    def size(self) -> ConsoleDimensions:
-        width, height = super().size
-        return ConsoleDimensions(width if width > 0 else 80, height)
-
-    @size.setter
-    def size(self, new_size: tuple[int, int]) -> None:
-        self._width, self._height = new_size
 
 
 @contextmanager

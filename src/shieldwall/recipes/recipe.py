@@ -114,6 +114,15 @@ class Certification:
         check(self.every >= 1, "certification.every must be at least 1", self.every)
         check(self.limit is None or self.limit >= 1, "certification.limit must be at least 1", self.limit)
 
+    def changed(self, **changes: Any) -> "Certification":
+        """The same but for what is not None here."""
+        chosen = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, **{k: tuple(value) if k == "radii" else value for k, value in chosen.items()})
+
+    def inputs(self, available: int) -> range:
+        """The indices of the inputs to certify."""
+        return range(0, available, self.every)[: self.limit]
+
 
 @dataclass(frozen=True)
 class Recipe:

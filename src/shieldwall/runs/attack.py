@@ -52,7 +52,7 @@ def attack_run(
     check(is_positive, "lengths, steps and samples of the attack must be positive", given)
     trained = TrainedRun.open(run, data_dir=data_dir, device=device)
     seed, where, test = run.recipe.seed if seed is None else seed, trained.device, trained.dataset.test
-    indices = np.arange(0, len(test), every or which.every)[: limit or which.limit]
+    indices = np.array(which.changed(every=every, limit=limit).inputs(len(test)))
     images, truth = test.images(indices.tolist()).to(where), test.labels[indices].to(where)
     if (truth < 0).any():
         raise UserError(f"{run.recipe.data} has no labels, without which no answer is wrong")

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
@@ -73,10 +72,7 @@ def certify_run(
     by_several = on != LOCAL or jobs != 1
     check(not by_several or shard is None, "--jobs and --on cannot be used with --shard", shard)
     run = RunFolder(path)
-    changes = {name: value for name, value in changes.items() if value is not None}
-    if "radii" in changes:
-        changes["radii"] = tuple(changes["radii"])
-    which = replace(run.recipe.certification, **changes)
+    which = run.recipe.certification.changed(**changes)
     data_dir = None if data_dir is None else Path(data_dir)
     if by_several:
         task = {
@@ -93,8 +89,7 @@ def certify_run(
     trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
     run.check_weights(weights, "run the same command again")
     chosen, tuned, test = trained.votes(votes or None), run.tuned_weights(), trained.dataset.test
-    plan = replace(trained.plan(which, seed), correct_only=correct_only)
-    wanted = wanted_inputs(which, len(test))
+    plan, wanted = trained.plan(which, seed, correct_only), which.inputs(len(test))
     check_memory(f"a batch of {batch_size or 1:,} images", batch_size or 1, *trained.dataset.shape)
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
@@ -205,16 +200,8 @@ def _write(
     if isinstance(rule, StopAtRadii) and draws:
         largest = rule.radii[-1]
         floor = fewest_draws(plan.ball, largest, rule.alpha)
-        say(
-            console,
-            f"samples that bound: {draws / done:,.0f} per input on average; radius {largest:g} takes "
-            f"{rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test",
-        )
-
-
-def wanted_inputs(which: Certification, available: int) -> range:
-    """The indices of the test inputs to certify."""
-    return range(0, available, which.every)[: which.limit]
+        takes = f"radius {largest:g} takes {rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test"
+        say(console, f"samples that bound: {draws / done:,.0f} per input on average; {takes}")
 
 
 def _counts(
@@ -261,7 +248,7 @@ def _certify_by_workers(
     certificates = run.path / task["to"]
     train, test = split_sizes(run.recipe.data, task["data_dir"])
     held_out = len(range(0, train, run.recipe.holdout_every or 1))
-    wanted = wanted_inputs(which, held_out if task["held_out"] else test)
+    wanted = which.inputs(held_out if task["held_out"] else test)
     there = shards.certified_inputs(certificates)
     places = [place for place, index in enumerate(wanted) if index not in there]
     if there and places and on == LOCAL:

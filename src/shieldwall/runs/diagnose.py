@@ -6,7 +6,6 @@ alpha; the theory's own estimates use other noise.
 
 import math
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,6 +16,7 @@ from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
+from shieldwall.recipes import Certification
 from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, noise_of
@@ -51,15 +51,14 @@ def diagnose_run(
     attack = 2 * noise.sigma if attack is None else attack
     for name, value in (("the radius", r), ("the length of attacks", attack)):
         check(math.isfinite(value) and value > 0, f"{name} must be a positive number", value)
-    certification = replace(
-        recipe.certification, n=min(recipe.certification.n, DEFAULT_MAX_N) if n is None else n,
-        bound="one-sided", radii=(), norm=None, precision="float32", exact_noise=False,
-    )  # fmt: skip
     trained = TrainedRun.open(run, data_dir=data_dir, device=device)
-    plan, test = trained.plan(certification, seed), trained.dataset.test
+    test, which = trained.dataset.test, recipe.certification
     spread = 1 if limit is not None else math.ceil(len(test) / DEFAULT_INPUTS)
-    chosen = replace(certification, every=spread if every is None else every, limit=limit)
-    indices = range(0, len(test), chosen.every)[: chosen.limit]
+    which = Certification(
+        which.n0, min(which.n, DEFAULT_MAX_N) if n is None else n, which.alpha,
+        every=spread if every is None else every, limit=limit,
+    )  # fmt: skip
+    plan, indices = trained.plan(which, seed), which.inputs(len(test))
     images = {index: trained.image(noise, index).to(trained.device) for index in indices}
 
     inputs, votes = [], trained.votes(default_vote_names(recipe.members))

@@ -42,32 +42,30 @@ def say_if_changed(console: Console, what: str, stage: str, now: Mapping[str, An
     """Note that what is resumed began, says the first of `homes` that knows, on another device or torch."""
     try:
         before = next(filter(None, map(recorded_environment, homes)), {})
-        began, continued = map(_that_rounds, (before[stage], now))
-    except (ValueError, TypeError, KeyError, AttributeError):
+        began, continued = (
+            f"torch {facts['torch']} on {str(facts['device']).partition(' (')[0]}"
+            for facts in (before[stage], now)
+        )
+    except (ValueError, TypeError, KeyError):
         return  # nothing is recorded, or nothing that can be read
     if began != continued:
         text = f"{what} began with {began} and continues with {continued}: results may differ in rounding"
         say(console, f"note: {text}")
 
 
-def _that_rounds(facts: Mapping[str, Any]) -> str:
-    """What rounding depends on: torch's version, and the kind of device."""
-    return f"torch {facts['torch']} on {str(facts['device']).partition(' (')[0]}"
-
-
 def commit() -> str | None:
     """The commit of the checkout this package runs from, marked if changed; elsewhere $SHIELDWALL_COMMIT."""
-    here = Path(__file__).parent
 
     def git(*command: str) -> str | None:
-        command = ("git", "-C", str(here), *command)
+        command = ("git", "-C", str(Path(__file__).parents[1]), *command)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=10)
-        except (OSError, subprocess.TimeoutExpired):
+            return subprocess.run(
+                command, capture_output=True, text=True, timeout=10, check=True
+            ).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
             return None
-        return done.stdout.strip() if done.returncode == 0 else None
 
-    if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+    if git("ls-files", "--error-unmatch", "runs/environment.py") is None:
         return os.environ.get("SHIELDWALL_COMMIT")
     changed = git("status", "--porcelain", "--untracked-files=no", ".")
     return f"{git('rev-parse', 'HEAD')}{' (changed)' if changed else ''}"

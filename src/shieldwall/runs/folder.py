@@ -16,7 +16,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 from filelock import FileLock, Timeout
 from torch import nn
@@ -95,24 +94,19 @@ class RunFolder:
         for path, member in zip(self.member_paths(), members, strict=True):
             load_weights(member, load_tensors(path)[0], path)
 
-    def weights_dtype(self) -> torch.dtype:
-        tensors, _ = load_tensors(self.member_paths()[0])
-        return next(tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
-
     def weights_digest(self) -> str:
         """One checksum over all members: certificates hold for these weights only."""
         return sha256(b"".join(path.read_bytes() for path in self.member_paths()))
 
     def seal(self, *names: str) -> None:
         """Add the digests of these files, and of the members or certificates in these folders."""
+        known = Sums.read(self.path).by_name  # but a folder that was deleted as a whole is forgotten
+        known = {name: digest for name, digest in known.items() if (self.path / name).parent.is_dir()}
         files: list[Path] = []
         for path in (self.path / name for name in names):
             files += [path / "settings.yaml", *path.glob("*.tsv"), *path.glob("*.safetensors"), path]
-        by_name = {self._name_of(path): sha256(path.read_bytes()) for path in files if path.is_file()}
-        for name, digest in Sums.read(self.path).by_name.items():
-            if (self.path / name).parent.is_dir():  # a folder that was deleted as a whole is forgotten
-                by_name[name] = digest
-        self._write_sums(by_name)
+        fresh = {self._name_of(path): sha256(path.read_bytes()) for path in files if path.is_file()}
+        self._write_sums(fresh | known)
 
     def unseal(self, *names: str) -> None:
         """Take away the digests of files that will change; `folder/` names all files in it."""

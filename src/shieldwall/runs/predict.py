@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +58,11 @@ def predict_run(
                 raise UserError(f"no test input {index}; they are numbered from 0 to {len(test) - 1}")
         inputs += test.images(list(indices)).unbind()
         truths += [spec.classes[int(test.labels[index])] for index in indices]
-    certified = run.recipe.certification
-    exact_noise = certified.exact_noise if exact_noise is None else exact_noise
+    which = run.recipe.certification.changed(precision=precision, exact_noise=exact_noise)
     predictions = predict(
         classifier_of(vote, load_members(run, spec, chosen_device)), torch.stack(inputs),
-        noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha, seed=seed,
-        indices=[*range(len(images)), *indices], device=chosen_device,
-        precision=certified.precision if precision is None else precision,
+        noise=noise_of(run.recipe, exact=which.exact_noise), n=n, alpha=alpha, seed=seed,
+        indices=[*range(len(images)), *indices], device=chosen_device, precision=which.precision,
     )  # fmt: skip
     sources = [*map(str, images), *(f"test input {index}" for index in indices)]
     answers = []
@@ -88,8 +86,7 @@ def certify_files(
     """
     run, chosen_device = RunFolder(path), resolve_device(device)
     spec = datasets.dataset_spec(run.recipe.data)
-    changes = {name: value for name, value in changes.items() if value is not None}
-    how = replace(run.recipe.certification, **changes)
+    how = run.recipe.certification.changed(**changes)
     certificates = certify(
         classifier_of(vote, load_members(run, spec, chosen_device)),
         torch.stack([read_image(image, spec.shape) for image in images]),

@@ -16,6 +16,7 @@ from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
 from shieldwall.errors import UserError, checked, describe, unknown_name
+from shieldwall.files import load_tensors
 from shieldwall.models.classifier import count_members
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members, check_trusted
@@ -55,12 +56,9 @@ class TrainedRun:
     def recipe(self) -> Recipe:
         return self.folder.recipe
 
-    def plan(self, certification: Certification | None = None, seed: int | None = None) -> Plan:
-        certification = certification or self.recipe.certification
-        return Plan(
-            noise_of(self.recipe, exact=certification.exact_noise), math.prod(self.dataset.shape),
-            certification, self.recipe.seed if seed is None else seed,
-        )  # fmt: skip
+    def plan(self, which: Certification, seed: int | None = None, correct_only: bool = False) -> Plan:
+        noise, size = noise_of(self.recipe, exact=which.exact_noise), math.prod(self.dataset.shape)
+        return Plan(noise, size, which, self.recipe.seed if seed is None else seed, correct_only=correct_only)
 
     def votes(self, names: Sequence[str] | None = None) -> VoteSet:
         """The votes with these names; by default all, including those with tuned weights."""
@@ -99,7 +97,9 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
         raise UserError(f"{what} is not a run folder: it does not exist")
     folder = RunFolder(what if exists else packaged_run(str(what)))
     members = load_members(folder, datasets.dataset_spec(folder.recipe.data), torch.device("cpu"))
-    members = [member.to(folder.weights_dtype()) for member in members]
+    stored = load_tensors(folder.member_paths()[0])[0].values()
+    dtype = next(tensor.dtype for tensor in stored if tensor.is_floating_point())
+    members = [member.to(dtype) for member in members]
     module = classifier_of(vote, members).eval()
     for part in (module, *members):
         setattr(part, TRAINED_NOISE, noise_of(folder.recipe))

@@ -248,8 +248,7 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         radii=tuple(settings.get("radii", ())), norm=settings["norm"], precision=settings["precision"],
         exact_noise=str(settings["noise"]).startswith("exact"),
     )  # fmt: skip
-    plan = trained.plan(certification, settings["seed"])
-    plan = replace(plan, correct_only=bool(settings.get("correct_only")))
+    plan = trained.plan(certification, settings["seed"], bool(settings.get("correct_only")))
     votes = trained.votes(list(record.certificates))
     made, here = record.environment.get("certify", {}), describe(trained.device)
     is_same_machine = all(made.get(name) == here[name] for name in ("torch", "device", "platform"))
