@@ -1,7 +1,4 @@
-"""The known data sets by name: what each one is, where it is stored, how it is downloaded and loaded.
-
-Torch-free until a set is loaded.
-"""
+"""The known data sets by name: where each is, how it is downloaded and loaded. Torch-free until it is loaded."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -18,7 +15,6 @@ from shieldwall.texts import read_yaml
 
 if TYPE_CHECKING:
     from shieldwall.data.splits import Dataset
-
 
 Place = Path | Literal["built in"] | None
 OWN = "folder:"  # what the name of a folder of your own images starts with
@@ -53,9 +49,8 @@ class _Known:
     unpacked: Sequence[str] = ()  # SHA-256 of each member, where `files` is an archive of them
 
 
-KNOWN = {
-    name: _Known(**content) for name, content in read_yaml(Path(__file__).with_name("sets.yaml"))[0].items()
-}
+_SETS = read_yaml(Path(__file__).with_name("sets.yaml"))[0]
+KNOWN = {name: _Known(**content) for name, content in _SETS.items()}
 NAMES = tuple(KNOWN)
 
 
@@ -100,8 +95,7 @@ def _load_own(name: str) -> "Dataset":
 def dataset_spec(name: str) -> DatasetSpec:
     """The shape (C, H, W) and the class names of the data set `name`, without its files.
 
-    ImageNet's class names are those of its folders; here they are the numbers 0 to 999. Those of a folder of
-    your own are read.
+    ImageNet's classes are named by numbers here, and by its folders once it is loaded.
     """
     if name.startswith(OWN):
         own = _load_own(name)
@@ -112,7 +106,6 @@ def dataset_spec(name: str) -> DatasetSpec:
 
 
 def _numbers(classes: int) -> tuple[str, ...]:
-    """The names of classes that have numbers."""
     return tuple(map(str, range(classes)))
 
 
@@ -182,7 +175,7 @@ def fetch(
     known = _known(name)
     if not known.files:
         raise UserError(f"{name} cannot be fetched: {known.advice}")
-    root = roots()[0] if destination is None else destination
+    root = destination or roots()[0]
     folder = root / known.folders[0]
     members = (folder / f"{member}{known.suffixes[0]}" for member in known.members)
     if known.unpacked and all(map(has_sha256, members, known.unpacked)):
@@ -210,7 +203,6 @@ def place(name: str, data_dir: Path | str | None = None) -> Place:
 
 
 def roots(data_dir: Path | str | None = None) -> list[Path]:
-    """The folders to search, in this order."""
     places = [] if data_dir is None else [_expanded(data_dir)]
     if places and not places[0].is_dir():
         raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")

@@ -1,7 +1,4 @@
-"""Files of data sets as arrays (idx, CIFAR-10's binary version, the packaged digits), and downloads.
-
-Torch-free. A pair (pixels, labels) is uint8 (M, C, H, W) and int64 (M,).
-"""
+"""Files of data sets as arrays, torch-free, and downloads: pixels uint8 (M, C, H, W), labels int64 (M,)."""
 
 import gzip
 import hashlib
@@ -30,7 +27,6 @@ _CHUNK = 1 << 20
 _UNSIGNED_BYTES = 0x800
 _CIFAR_SHAPE = (3, 32, 32)
 _CIFAR_RECORD = 1 + math.prod(_CIFAR_SHAPE)
-_FULL_INK = 16
 _MOST_BYTES = 2**28  # of an unpacked file; the largest that is published has 47 MB
 _TIMEOUT_S = 30.0
 
@@ -68,7 +64,7 @@ def read_digits() -> tuple[Pair, Pair]:
     """The packaged digits: every fifth image is for testing, the others are for training."""
     with np.load(Path(__file__).with_name("digits.npz"), allow_pickle=False) as archive:
         images, labels = archive["images"], archive["labels"].astype(np.int64)
-    pixels = np.rint(images * (255 / _FULL_INK)).astype(np.uint8)[:, None]
+    pixels = np.rint(images * (255 / 16)).astype(np.uint8)[:, None]  # full ink is 16
     test = np.arange(len(labels)) % 5 == 0
     return (pixels[~test], labels[~test]), (pixels[test], labels[test])
 
@@ -143,18 +139,18 @@ def _open(url: str) -> IO[bytes]:
     for handler in HANDLERS:
         opener.add_handler(handler())
     try:
-        response: IO[bytes] = opener.open(url, timeout=_TIMEOUT_S)
+        reply: IO[bytes] = opener.open(url, timeout=_TIMEOUT_S)
     except HTTPError as error:
         error.close()
         raise UserError(f"{url} answered {error.code} {error.reason}") from error
     except (OSError, HTTPException, ValueError) as error:
         raise _not_fetched(url, str(getattr(error, "reason", error))) from error
-    return response
+    return reply
 
 
-def _receive(response: IO[bytes], url: str, at_most: int) -> bytes:
+def _receive(reply: IO[bytes], url: str, at_most: int) -> bytes:
     try:
-        return response.read(min(_CHUNK, at_most))
+        return reply.read(min(_CHUNK, at_most))
     except (OSError, HTTPException) as error:
         raise _not_fetched(url, str(error)) from error
 

@@ -116,8 +116,8 @@ class Certification:
 
     def changed(self, **changes: Any) -> "Certification":
         """The same but for what is not None here."""
-        chosen = {name: value for name, value in changes.items() if value is not None}
-        return replace(self, **{k: tuple(value) if k == "radii" else value for k, value in chosen.items()})
+        chosen: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, **chosen)
 
     def inputs(self, available: int) -> range:
         """The indices of the inputs to certify."""

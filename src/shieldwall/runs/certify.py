@@ -72,6 +72,8 @@ def certify_run(
     by_several = on != LOCAL or jobs != 1
     check(not by_several or shard is None, "--jobs and --on cannot be used with --shard", shard)
     run = RunFolder(path)
+    if changes.get("radii") is not None:
+        changes["radii"] = tuple(changes["radii"])
     which = run.recipe.certification.changed(**changes)
     data_dir = None if data_dir is None else Path(data_dir)
     if by_several:
