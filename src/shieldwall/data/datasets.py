@@ -1,4 +1,4 @@
-"""The known data sets by name: where each is, how it is downloaded and loaded. Torch-free until it is loaded."""
+"""The known data sets by name: where each is, how it is downloaded and loaded; torch-free until then."""
 
 import os
 from collections.abc import Mapping, Sequence
