@@ -77,10 +77,8 @@ def _plain_lines(console: Console, title: str, total: int) -> Show:
 
 @contextmanager
 def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether to stop: inside the block the first Ctrl-C only makes it true.
-
-    The end of the block, or a second Ctrl-C, raises KeyboardInterrupt. Where Ctrl-C is ignored, it stays so.
-    """
+    """Yield a function that says whether to stop: inside the block the first Ctrl-C only makes it true. The
+    end of the block, or a second Ctrl-C, raises KeyboardInterrupt. Where Ctrl-C is ignored, it stays so."""
     asked = False
 
     def tell() -> None:

@@ -58,10 +58,8 @@ class Share:
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes that train together, seen from one of them; a single process is a group of size 1.
-
-    All processes must call every method marked collective, in the same order; for size 1 they do nothing.
-    """
+    """The processes that train together, seen from one of them; a single process is a group of size 1. All
+    processes must call every method marked collective, in the same order; for size 1 they do nothing."""
 
     rank: int = 0
     size: int = 1
@@ -95,11 +93,8 @@ class ProcessGroup:
     def connected(
         self, device: torch.device, *, shared: bool = False, patience: timedelta = TIMEOUT
     ) -> Iterator[None]:
-        """Connect the processes for the block, and end it together.
-
-        `shared` says that processes of one machine use the same device. No process waits longer than
-        `patience` for the others.
-        """
+        """Connect the processes for the block, and end it together. `shared` says that processes of one
+        machine use the same device. No process waits longer than `patience` for the others."""
         if self.size == 1:
             yield
             return
@@ -164,9 +159,7 @@ class ProcessGroup:
 
     def reduce_gradients(self, parameters: Sequence[Tensor], share: Share) -> None:
         """Turn the gradients of the shares' mean losses into those of the batch's mean loss (collective).
-
-        Which parameters have a gradient must not depend on the images.
-        """
+        Which parameters have a gradient must not depend on the images."""
         if self.size == 1:
             return
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

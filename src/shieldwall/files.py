@@ -33,10 +33,8 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that replaces `path` in one step at the end of the block, unless it raises an error.
-
-    A kill or a full disk leaves the old file as it was. Any number of processes may do this at once.
-    """
+    """A file that replaces `path` in one step at the end of the block, unless it raises an error. A kill or a
+    full disk leaves the old file as it was. Any number of processes may do this at once."""
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     with disk_errors(path):
         try:

@@ -229,10 +229,8 @@ def _stored_settings(*folders: Path) -> dict[str, Any]:
 
 
 def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -> None:
-    """What one of several workers does: a shard of the inputs that it is given, one by one.
-
-    The first shard decides on the settings, which the others wait for and follow.
-    """
+    """What one of several workers does: a shard of the inputs that it is given, one by one. The first shard
+    decides on the settings, which the others wait for and follow."""
     certificates = Path(task["path"]) / task["to"]
     if not task["shard"].startswith("1/"):
         while not _stored_settings(certificates, *shards.folders(certificates)):

@@ -88,10 +88,8 @@ def tune_weights_run(
 
 
 def copies_needed(noise: Noise, radius: float, copies: int, certification: Certification) -> int:
-    """At how many of the copies the vote must be correct to count as certified at the radius.
-
-    Certification needs at least k of its n samples; the copies need the same share.
-    """
+    """At how many of the copies the vote must be correct to count as certified at the radius. Certification
+    needs at least k of its n samples; the copies need the same share."""
     check(np.isfinite(radius) and radius >= 0, "the radius must be 0 or a positive number", radius)
     n = certification.n
     p_lower = clopper_pearson_lower(np.arange(n + 1), n, certification.alpha)

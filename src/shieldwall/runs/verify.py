@@ -52,9 +52,7 @@ def verify_run(
     path: Path | str, redraw: int = 0, *, data_dir: Path | None = None, device: str | None = None
 ) -> Verification:
     """Check a run folder, a packed run, or a certificate file; of a file in a run folder, the whole run.
-
-    `redraw` random inputs of each folder of certificates are drawn again, and their counts compared.
-    """
+    `redraw` random inputs of each folder of certificates are drawn again, and their counts compared."""
     path = _whole_run(Path(path))
     try:
         verification = _verify(path)
@@ -214,19 +212,18 @@ def redraw_run(
 ) -> list[str]:
     """Draw random inputs of each folder of certificates again and compare.  -> what to say of each folder
 
-    On the machine and with the torch that they were made with, all counts must be equal. Elsewhere another
-    rounding changes some, and on another kind of device the noise is another: then a test asks whether
-    both counts can be samples of one distribution. It refuses one input in a million that is right.
+    With the machine and the torch that made them, all counts must be equal. Elsewhere rounding, or on another
+    kind of device the noise, differs: then a test, which refuses one right input in a million, asks whether
+    both counts can be samples of one distribution.
     """
     from shieldwall.runs.folder import RunFolder
     from shieldwall.runs.trained import TrainedRun  # loads torch, which the checks above do without
 
     run, notes = RunFolder(path), []
-    for folder in (settings.parent for settings in _settings_files(path)):
-        for record in read_runs(_tables_in(folder)):
-            held_out = record.settings.get(SPLIT) == HELD_OUT
-            trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
-            notes.append(f"{folder.name}: {_redraw(trained, record, number)}")
+    for record in (each for file in _settings_files(path) for each in read_runs(_tables_in(file.parent))):
+        held_out = record.settings.get(SPLIT) == HELD_OUT
+        trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
+        notes.append(f"{record.home.name}: {_redraw(trained, record, number)}")
     return notes
 
 

@@ -2,8 +2,8 @@
 
 What a worker does is a function (task, worker's number, iterator of inputs), named `module:function`, so that
 only workers import it. Those that share the inputs of one certification take them from an `InputQueue`, one
-by one, so that none waits for the slowest. Ray decides where and when each runs, by the CPUs and GPUs that it
-declares. All nodes need the same folders: a worker works in the one that the command was given in.
+by one, so that none waits for the slowest. Ray decides where and when each runs. All its nodes need the same
+folders: a worker works in the one that the command was given in.
 """
 
 import os
@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ from shieldwall.errors import LockedError, UserError, check, require
 
 LOCAL, RAY = "local", "ray"
 GPUS = Path("/proc/driver/nvidia/gpus")
+# Of a worker: nothing compiles in processes of its own either, which would outlive a kill.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-"""Of a worker. Nothing compiles in processes of its own, which would outlive a kill."""
 POLL_SECONDS = 0.5
 _TAKE = "take"
 
@@ -49,7 +50,7 @@ class InputQueue:
 
     def __init__(self, places: Sequence[int], workers: int) -> None:
         ends = [len(places) * k // workers for k in range(workers + 1)]
-        self._stretches = [deque(places[ends[k] : ends[k + 1]]) for k in range(workers)]
+        self._stretches = [deque(places[start:end]) for start, end in pairwise(ends)]
         self._taken = [0] * workers
 
     def take(self, worker: int) -> int | None:
@@ -63,11 +64,9 @@ class InputQueue:
         return own.popleft()
 
     def taken(self) -> list[int]:
-        """How many inputs each worker was given."""
         return self._taken
 
     def stop(self) -> None:
-        """Give out no more."""
         for stretch in self._stretches:
             stretch.clear()
 
@@ -79,8 +78,7 @@ class Workers(ABC):
         check(jobs >= 1, "--jobs must be at least 1", jobs)
         self.work = work
         self.most = jobs if places is None else min(jobs, max(1, len(places)))
-        self.busy: dict[Any, tuple[Any, float]] = {}
-        """The names of the tasks that are not answered, and since when."""
+        self.busy: dict[Any, tuple[Any, float]] = {}  # names of the tasks not answered yet, and since when
         self._queue: Any = InputQueue(places or (), self.most)
 
     @property
@@ -108,8 +106,7 @@ class Workers(ABC):
         return getattr(self._queue, question)()
 
     @abstractmethod
-    def close(self) -> None:
-        """End all at once."""
+    def close(self) -> None: ...  # all ends at once
 
     def __enter__(self) -> "Workers":
         return self
@@ -178,17 +175,16 @@ def serve() -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     number, pipe = int(sys.argv[1]), Connection(int(sys.argv[2]))
 
-    def take() -> int | None:
+    def take() -> Any:
         pipe.send(_TAKE)
-        place: int | None = pipe.recv()
-        return place
+        return pipe.recv()
 
     while True:
         work, task = pipe.recv()
         pipe.send(answer(work, task, number, take))
 
 
-def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], int | None]) -> Answer:
+def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], Any]) -> Answer:
     """Do a task; a mistake, or a failure of any kind, is for the one who gave it to tell."""
     try:
         module, _, function = work.partition(":")
@@ -265,17 +261,12 @@ class RayWorkers(Workers):
 
 def _perform(work: str, task: Mapping[str, Any], folder: str, queue: Any, number: int) -> Answer:
     ray: Any = import_module("ray")
-
-    def take() -> int | None:
-        place: int | None = ray.get(queue.take.remote(number))
-        return place
-
     try:
         os.chdir(folder)
     except OSError:
         node = ray.util.get_node_ip_address()
         return Answer(f"{folder} is not on the node {node}; all nodes need the same folders")
-    return answer(work, task, 0, take)
+    return answer(work, task, 0, lambda: ray.get(queue.take.remote(number)))
 
 
 def workers_of(

@@ -90,9 +90,7 @@ def unit_seconds(
     steps: Sequence[Step], places: Places, device: str | None, console: Console | None
 ) -> tuple[dict[str, float], str]:
     """The seconds of a unit of each kind of step, and the machine; what is not known is measured once.
-
-    Without a console nothing is measured, and another machine's will do.
-    """
+    Without a console nothing is measured, and another machine's will do."""
     file, machine = places.roots[0] / "step-seconds.json", machine_name(device)
     known: dict[str, dict[str, float]] = json_value(read_file(file), str(file)) if file.is_file() else {}
     if console is None:

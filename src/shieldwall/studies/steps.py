@@ -2,8 +2,7 @@
 
     train -> tune -> certify -> pack    of one run; its training comes after that of the run it starts from
 
-A run folder is recognised by its recipe and by those it started from, whatever it is called. So is a packed
-run, which is finished but has no weights.
+A run, also a packed one, is recognised by its recipe and by those it started from, whatever it is called.
 """
 
 import hashlib
@@ -36,11 +35,9 @@ _COPIES = 10  # noisy copies of each held-out image that weights are tuned on
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one run; `needs` are those before it, of this run or of the one it starts from."""
-
     kind: str
     run: Run
-    needs: "tuple[Step, ...]"
+    needs: "tuple[Step, ...]"  # those before it, of this run or of the one it starts from
 
     @property
     def name(self) -> str:
@@ -190,9 +187,9 @@ class Places:
             return self.readable(run) is not None
         if not (archive := self.archive(run)).is_file():
             return False
-        packed, names = Files(archive), (files.path / self.certificates(run)).glob("*.tsv")
-        written = [path.relative_to(files.path).as_posix() for path in names]
-        return bool(written) and all(packed.read(name) == files.read(name) for name in written)
+        packed, to = Files(archive), self.certificates(run)
+        names = [f"{to}/{path.name}" for path in (files.path / to).glob("*.tsv")]
+        return bool(names) and all(packed.read(name) == files.read(name) for name in names)
 
     def state(self, step: Step) -> str:
         """done, running, failed or missing; of a step that was begun, how far it is."""
@@ -267,9 +264,9 @@ def cost(step: Step, places: Places) -> tuple[str, float]:
     if step.kind == "train":
         how = [_structure(recipe.objective), recipe.schedule.precision, recipe.independent]
         return json.dumps(["train", *what, *how], sort_keys=True), recipe.schedule.epochs * (train - held_out)
-    samples = {"certify": places.inputs(step.run) * (which.n0 + which.n)}
-    samples["tune"] = held_out * _COPIES * len(step.run.tune)
-    return json.dumps(["certify", *what, which.precision, step.run.compile]), samples.get(step.kind, 0)
+    tuning, inputs = held_out * _COPIES * len(step.run.tune), places.inputs(step.run)
+    samples = {"certify": inputs * (which.n0 + which.n), "tune": tuning, "pack": 0}
+    return json.dumps(["certify", *what, which.precision, step.run.compile]), samples[step.kind]
 
 
 def hours(steps: Iterable[Step], places: Places, seconds: Mapping[str, float]) -> float:

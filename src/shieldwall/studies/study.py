@@ -42,8 +42,6 @@ _CARRIED = ("sigma", "seed", "members", "model", "data", "noise")  # shared with
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a study: its recipe, and the run that it starts from."""
-
     row: str
     recipe: Recipe
     values: Mapping[str, Any]  # what the study sets in the recipe, by key
@@ -62,8 +60,7 @@ class Run:
         return [self, *(self.start.chain if self.start else [])]
 
     @property
-    def folder(self) -> str:
-        """What the run folder is called where it is made."""
+    def folder(self) -> str:  # what the run folder is called where it is made
         return f"{self.recipe.name}-{self.key}"
 
     def __str__(self) -> str:
@@ -73,10 +70,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """A study as it is written: its own keys, and in `settings` those of its recipes."""
-
     name: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # the keys of its recipes
     scale: float
     pick: str  # a glob: the rows that are wanted
     sigmas: Sequence[float]  # those that are wanted; none for all
@@ -136,9 +131,8 @@ class Study:
         bases = self.runs_of(start, (*below, name)) if start in self.rows else [None]
         own = {key: row[key] for key in row if key not in ("recipe", "from", "votes", "tune")}
         settings = {**self.settings, **own}
-        votes, tune = (
-            coerce(row.get(key, getattr(self, key)), tuple[str, ...], key) for key in ("votes", "tune")
-        )
+        votes = coerce(row.get("votes", self.votes), tuple[str, ...], "votes")
+        tune = coerce(row.get("tune", self.tune), tuple[str, ...], "tune")
         runs = []
         try:
             origins(None if start in self.rows else start)  # refuses what is no run
