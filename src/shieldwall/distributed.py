@@ -189,15 +189,10 @@ def copy_state_from_first(
     """Copy rank 0's weights, statistics and momentum to every process (collective)."""
     world.broadcast_tensors(value for member in members for value in member.parameters())
     copy_buffers_from_first(world, members)
-    states = [
-        (parameter, optimizer.state[parameter])
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    ]
-    moving = world.broadcast(
-        [k for k, (_, state) in enumerate(states) if state.get("momentum_buffer") is not None]
-    )
+    groups = [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
+    states = [(p, optimizer.state[p]) for optimizer, group in groups for p in group["params"]]
+    has_momentum = [state.get("momentum_buffer") is not None for _, state in states]
+    moving = world.broadcast([k for k, is_moving in enumerate(has_momentum) if is_moving])
     for parameter, state in (states[k] for k in moving):
         state.setdefault("momentum_buffer", torch.zeros_like(parameter))
     world.broadcast_tensors(states[k][1]["momentum_buffer"] for k in moving)

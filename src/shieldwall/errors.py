@@ -1,7 +1,6 @@
 """The error for a user's mistake, and checks that raise it."""
 
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
@@ -86,7 +85,7 @@ def checked(function: F) -> F:
     checks: dict[str, tuple[Callable[[str, object], None], bool]] = {}
     for name, parameter in signature.parameters.items():
         words = inspect.formatannotation(parameter.annotation).strip("'").replace("collections.abc.", "")
-        kind = re.sub(r" \| None$", "", words)
+        kind = words.removesuffix(" | None")
         if kind in _CHECKS and name != "num_noise":  # training.objective.check_copies explains it
             checks[name] = _CHECKS[kind], kind != words
 

@@ -111,8 +111,7 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
     from shieldwall.data.datasets import load, roots
     from shieldwall.report.page.gallery import Thumbnails
 
-    if data_dir is not None:
-        roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
+    roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
 
     def find(name: str) -> Thumbnails | None:
         try:

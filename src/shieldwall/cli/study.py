@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from shieldwall.studies.steps import Places
     from shieldwall.studies.study import Study
 
-study_app = typer.Typer(
-    help="Sets of runs: every table and figure of the paper, or a YAML file of your own.",
-    no_args_is_help=True,
-)
+_HELP = "Sets of runs: every table and figure of the paper, or a YAML file of your own."
+study_app = typer.Typer(help=_HELP, no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A study's name (`shieldwall study list`) or a YAML file.")]
 Rows = Annotated[str, Option(help="Only the rows that match, such as 'drt*', and what they start from.")]
 Sigma = Annotated[str, Option(help="Only these sigmas, such as 0.5,1.0.")]
@@ -90,12 +88,10 @@ def run_command(
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
     say(study.title)
-    left, failed = run_steps(
-        steps_of(study), places, console, on=on, jobs=jobs, minutes=minutes, device=device
-    )
+    steps = steps_of(study)
+    left, failed = run_steps(steps, places, console, on=on, jobs=jobs, minutes=minutes, device=device)
     if failed:
-        others = len(left) - len(failed)
-        say(f"failed steps: {len(failed)}; steps that need them, or are left: {others}")
+        say(f"failed steps: {len(failed)}; steps that need them, or are left: {len(left) - len(failed)}")
         raise typer.Exit(1)
     if left:
         say(f"{len(left)} steps are left; run the same command to resume")

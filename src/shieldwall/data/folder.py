@@ -109,9 +109,7 @@ class FolderSplit(Split):
 
 def read_folders(train: Path, test: Path, side: int) -> tuple[FolderSplit, FolderSplit, tuple[str, ...]]:
     """Both splits and the class names, which are the sorted folder names; no image is opened."""
-    classes, others = (
-        sorted(entry.name for entry in _entries(folder) if entry.is_dir()) for folder in (train, test)
-    )
+    classes, others = (sorted(e.name for e in _entries(folder) if e.is_dir()) for folder in (train, test))
     if empty := train if not classes else test if not others else None:
         raise UserError(f"{empty} is empty: a folder of images for each class was expected in it")
     if odd := sorted(set(classes) ^ set(others)):

@@ -123,13 +123,11 @@ class TensorSplit(Split):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A named data set, its class names and the shape (C, H, W) of its images."""
-
     name: str
     train: Split
     test: Split
     classes: tuple[str, ...]
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # of an image, (C, H, W)
 
 
 def to_float(pixels: Tensor) -> Tensor:
@@ -177,25 +175,22 @@ def check_split(
 
 def _checked_images(images: Tensor) -> Tensor:
     """Images (M, C, H, W) as uint8, or as float32 in [0, 1]."""
-    is_tensor = isinstance(images, Tensor)
-    check(is_tensor, "images must be a torch tensor (M, C, H, W)", type(images).__name__)
+    check(isinstance(images, Tensor), "images must be a torch tensor (M, C, H, W)", type(images).__name__)
     if images.ndim != 4 or not images.numel():
         hint = "; for grey images pass images[:, None]" if images.ndim == 3 else ""
         rule = "images must be a batch (M, C, H, W) of at least one"
         raise UserError(f"{rule}; given shape: {tuple(images.shape)}{hint}")
     if images.dtype == torch.uint8:
         return images
-    hint = "for pixels from 0 to 255 call .to(torch.uint8) first"
-    is_float = images.is_floating_point()
-    check(is_float, "images must be uint8, or floats in [0, 1]", f"{_name(images.dtype)}; {hint}")
+    given = f"{_name(images.dtype)}; for pixels from 0 to 255 call .to(torch.uint8) first"
+    check(images.is_floating_point(), "images must be uint8, or floats in [0, 1]", given)
     images = images.detach().float()
     low, high = (float(end) for end in images.aminmax())
     if math.isnan(low):
         first = int(images.isnan().flatten(1).any(1).nonzero()[0])
         raise UserError(f"images contain NaN, first in image {first}; repair or remove these images")
-    hint = "divide pixels by 255, and normalise inside the model (sw.Normalize)"
-    fits = low >= 0 and high <= 1
-    check(fits, "images that are floats must lie in [0, 1]", f"[{low:g}, {high:g}]; {hint}")
+    given = f"[{low:g}, {high:g}]; divide pixels by 255, and normalise inside the model (sw.Normalize)"
+    check(low >= 0 and high <= 1, "images that are floats must lie in [0, 1]", given)
     return images
 
 

@@ -50,10 +50,9 @@ class Shard:
                 number = int(environment["JOB_COMPLETION_INDEX"]) + 1
             place = int(number), int(count)
         except (ValueError, KeyError) as error:
-            rule = (
-                "--shard takes a part and the number of parts, such as 3/16, `auto` in a SLURM job array, or"
-            )
-            raise UserError(f"{rule} auto/16 in an indexed Kubernetes job of 16; given: {text!r}") from error
+            ways = "3/16, `auto` in a SLURM job array, or auto/16 in an indexed Kubernetes job of 16"
+            rule = f"--shard takes a part and the number of parts, such as {ways}"
+            raise UserError(f"{rule}; given: {text!r}") from error
         return cls(*place)
 
     def __post_init__(self) -> None:

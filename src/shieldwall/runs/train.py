@@ -32,9 +32,8 @@ FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes train
 
 
 def train_run(
-    recipe: Recipe, path: Path | str,
-    *, data_dir: Path | None = None, device: str | None = None, tensorboard: bool = False,
-    console: Console = QUIET,
+    recipe: Recipe, path: Path | str, *, data_dir: Path | None = None, device: str | None = None,
+    tensorboard: bool = False, console: Console = QUIET,
 ) -> RunFolder:  # fmt: skip
     """Train the recipe's members into the run folder `path`; processes of torchrun train together."""
     if tensorboard:

@@ -220,10 +220,11 @@ def redraw_run(
     from shieldwall.runs.trained import TrainedRun  # loads torch, which the checks above do without
 
     run, notes = RunFolder(path), []
-    for record in (each for file in _settings_files(path) for each in read_runs(_tables_in(file.parent))):
-        held_out = record.settings.get(SPLIT) == HELD_OUT
-        trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
-        notes.append(f"{record.home.name}: {_redraw(trained, record, number)}")
+    for folder in (settings.parent for settings in _settings_files(path)):
+        for record in read_runs(_tables_in(folder)):
+            held_out = record.settings.get(SPLIT) == HELD_OUT
+            trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
+            notes.append(f"{folder.name}: {_redraw(trained, record, number)}")
     return notes
 
 
