@@ -38,6 +38,7 @@ from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 from shieldwall.smoothing.trial import LEAST_FORWARDS, cost_note, fastest
 
 IN_PROGRESS = "the current inputs"
+_say_if_changed = partial(environment.say_if_changed, what="this certification", stage="certify")
 _POLL_SECONDS = 0.1
 
 
@@ -90,7 +91,7 @@ def certify_run(
     weights = run.weights_digest() if run.is_trained() else ""
     trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
     run.check_weights(weights, "run the same command again")
-    chosen, tuned, test = trained.votes(votes or None), run.tuned_weights(), trained.dataset.test
+    chosen, test = trained.votes(votes or None), trained.dataset.test
     plan, wanted = trained.plan(which, seed, correct_only), which.inputs(len(test))
     check_memory(f"a batch of {batch_size or 1:,} images", batch_size or 1, *trained.dataset.shape)
     trained.image(plan.noise, wanted[0])
@@ -100,14 +101,13 @@ def certify_run(
         sampler = _sampler(trained, plan, chosen, len(wanted), stored, batch_size, compile, may_try)
         settings = {
             "data": run.recipe.data, "data_sha256": test.digest(), "every": which.every,
-            files.WANTED: len(wanted), **({files.SPLIT: files.HELD_OUT} if held_out else {}),
-            **plan.settings(), "compiled": sampler.is_compiled, "prepared": sampler.is_prepared,
-            "batch_size": sampler.batch_size,
-            **({"threads": torch.get_num_threads()} if on_cpu else {}),
-            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": weights,
-            **({"code_sha256": code} if (code := code_digest(run.recipe.model)) else {}),
-            **({"tuned": tuned} if tuned else {}),
+            files.WANTED: len(wanted), files.SPLIT: files.HELD_OUT if held_out else None, **plan.settings(),
+            "compiled": sampler.is_compiled, "prepared": sampler.is_prepared,
+            "batch_size": sampler.batch_size, "threads": torch.get_num_threads() if on_cpu else None,
+            "votes": list(chosen.reported) if votes else None, "members_sha256": weights,
+            "code_sha256": code_digest(run.recipe.model), "tuned": run.tuned_weights() or None,
         }  # fmt: skip
+        settings = {name: value for name, value in settings.items() if value is not None}
         files.refuse_other_settings(certificates, settings)
         mine: Sequence[int] = wanted
         if part is not None:
@@ -122,11 +122,10 @@ def certify_run(
         ):
             check_counts_in(folder)
             left = shards.remaining(writer.done, mine, folder) if places is None else []
+            is_done = places is None and not left
             facts = {**environment.describe(trained.device), "processes": 1}
             if writer.done and left:
-                homes = folder, run.path
-                environment.say_if_changed(console, "this certification", "certify", facts, *homes)
-            is_done = places is None and not left
+                _say_if_changed(console, facts, folder, run.path)
             if part is not None:
                 write_atomic(folder / "environment.json", json.dumps({"certify": facts}).encode())
             else:
@@ -252,9 +251,8 @@ def _certify_by_workers(
     there = shards.certified_inputs(certificates)
     places = [place for place, index in enumerate(wanted) if index not in there]
     if there and places and on == LOCAL:
-        facts, first = environment.describe(resolve_device(task["device"])), Shard(1, jobs or 1)
-        homes = first.folder(certificates), run.path
-        environment.say_if_changed(console, "this certification", "certify", facts, *homes)
+        facts = environment.describe(resolve_device(task["device"]))
+        _say_if_changed(console, facts, Shard(1, jobs or 1).folder(certificates), run.path)
     with (
         defer_interrupt(console, IN_PROGRESS) as should_stop,
         run.lock(),

@@ -38,7 +38,7 @@ def device_name(device: torch.device) -> str:
     return f"{device.type} ({platform.machine()}, {os.cpu_count()} cores)"
 
 
-def say_if_changed(console: Console, what: str, stage: str, now: Mapping[str, Any], *homes: Path) -> None:
+def say_if_changed(console: Console, now: Mapping[str, Any], *homes: Path, what: str, stage: str) -> None:
     """Note that what is resumed began, says the first of `homes` that knows, on another device or torch."""
     try:
         before = next(filter(None, map(recorded_environment, homes)), {})

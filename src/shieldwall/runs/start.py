@@ -25,9 +25,7 @@ from shieldwall.runs.pretrained import resolve_sources
 
 @dataclass(frozen=True)
 class Start:
-    """The weights that one member starts from."""
-
-    path: Path
+    path: Path  # the weights of one member
     run: RunFolder | None  # the run that they are of; None where that is not known
     model: str | None
 
@@ -40,8 +38,7 @@ class Start:
             member = network  # published weights, without the normalisation
         load_weights(member, state, self.path)
 
-    def description(self) -> str:
-        """The recipes that made them, or what file they are."""
+    def description(self) -> str:  # the recipes that made them, or what file they are
         if self.run is None:
             digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
             return yaml.safe_dump({"weights": self.path.name, "sha256": digest}, sort_keys=False)
@@ -106,7 +103,6 @@ def _base(recipe: Recipe) -> str:
 
 
 def _state(path: Path) -> dict[str, Tensor]:
-    """The tensors of a state dict, by name."""
     if path.suffix == ".safetensors":
         return load_tensors(path)[0]
     try:

@@ -18,7 +18,7 @@ from shieldwall.models.registry import build_members, check_trusted, code_digest
 from shieldwall.recipes import Recipe
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment
-from shieldwall.runs.environment import say
+from shieldwall.runs.environment import say, say_if_changed
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.start import starting_members, warnings_of
 from shieldwall.runs.trained import noise_of, training_part
@@ -83,7 +83,7 @@ def train_run(
                 say(console, FROM_SCRATCH)
             described = {**environment.describe(where), "processes": world.size}
             if run.checkpoint.is_file():
-                environment.say_if_changed(console, "this training", "train", described, run.path)
+                say_if_changed(console, described, run.path, what="this training", stage="train")
             described |= {"data_sha256": dataset.train.digest(), **({"code_sha256": code} if code else {})}
             run.note_environment("train", described)
             run.seal("start.yaml")

@@ -45,7 +45,7 @@ class TrainedRun:
         cls, folder: RunFolder,
         *, data_dir: Path | None = None, device: str | None = None, held_out: bool = False,
     ) -> "TrainedRun":  # fmt: skip
-        """With `held_out` the training images that no member has seen are in the place of the test images."""
+        """With `held_out`, the training images that no member has seen are its test images."""
         chosen_device = resolve_device(device)
         dataset = datasets.load(folder.recipe.data, data_dir)
         if held_out:
