@@ -131,14 +131,6 @@ class ProcessGroup:
             dist.broadcast_object_list(box, src=0)
         return box[0]
 
-    def gather(self, value: T) -> list[T]:
-        """The value of every rank, in order (collective)."""
-        box: list[T] = [value] * self.size
-        if self.size > 1:
-            with _needing_all():
-                dist.all_gather_object(box, value)
-        return box
-
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes (collective)."""
         if self.size > 1:
