@@ -291,7 +291,7 @@ def diagnose_command(
     All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
     runs with Gaussian noise.
     """
-    from shieldwall.files import disk_errors, write_atomic
+    from shieldwall.files import write_output
     from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
     from shieldwall.runs.diagnose import diagnose_run
 
@@ -301,13 +301,11 @@ def diagnose_command(
         run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
-    folder, files = run / FOLDER, diagnosis_files(diagnosis)
-    with disk_errors(folder):
-        folder.mkdir(exist_ok=True)
-    for name, content in files.items():
-        write_atomic(folder / name, content)
+    files = {run / FOLDER / name: content for name, content in diagnosis_files(diagnosis).items()}
+    for path, content in files.items():
+        write_output(path, content)
     for part in diagnosis_tables(diagnosis):
         console.print(part, crop=False)
-    numbers, *figures = (folder / name for name in files)
+    numbers, *figures = files
     say(f"\nall numbers: {numbers}")
     say(f"figures: {', '.join(map(str, figures))}")

@@ -39,8 +39,8 @@ def attack_run(
 ) -> Attack:  # fmt: skip
     """Attack the smoothed classifier of a vote, and write the result to `attack/VOTE.tsv` of the run.
 
-    `lengths` are L2 lengths, by default one to four times sigma; `samples` the noise samples m of a gradient;
-    `every` and `limit` say which test inputs, by default those that the recipe certifies.
+    L2 `lengths` are by default one to four times sigma, the inputs those that the recipe certifies. `samples`
+    are the noise samples m of a gradient.
     """
     run = RunFolder(path)
     noise, which = noise_of(run.recipe), run.recipe.certification

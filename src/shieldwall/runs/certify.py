@@ -52,18 +52,15 @@ def certify_run(
 ) -> RunFolder:  # fmt: skip
     """Certify the recipe's test inputs into the run folder, or resume an interrupted certification.
 
-    `changes` replace fields of the recipe's certification where they are not None. `seed` is the noise seed,
-    by default the recipe's. `votes` are names of votes, by default all. A resumed folder keeps its first
-    settings: compiled or not, the batch size and, on a CPU, the number of threads. What is left open in a new
-    folder is found by a trial on a CPU, if there is much work (`smoothing.trial`).
+    A resumed folder keeps its first settings: compiled or not, the batch size and, on a CPU, the number of
+    threads. A new one finds them by a trial, on a CPU with much work (`smoothing.trial`).
 
-    `held_out` certifies training images that no member has seen in place of the test images: what their
-    certificates choose can be reported on the test images. `correct_only` draws nothing to bound an input for
-    which every vote chose a wrong class.
-
-    `shard` certifies one part of the inputs (`runs/shards.py`), or those at `places` in the list of them.
-    `jobs` is the number of workers that share the inputs, each with one thread: processes of this machine, or
-    `on` Ray.
+    Args:
+        held_out: certify training images that no member has seen in place of the test images.
+        correct_only: draw nothing to bound an input for which every vote chose a wrong class.
+        shard: one part of the inputs (`runs/shards.py`), or those at `places` in the list of them.
+        jobs, on: the number of workers that share the inputs, processes of this machine or Ray's.
+        changes: fields of the recipe's certification, where they are not None.
     """
     shards.check_folder_name(to)
     check(batch_size is None or batch_size >= 1, "--batch-size must be at least 1", batch_size)

@@ -1,10 +1,7 @@
 """Trained ensembles that come with the package, by name.
 
-    shieldwall/pretrained/checksums.yaml    the SHA-256 of every file of every ensemble
-    shieldwall/pretrained/NAME/MODEL.md     what it was trained on and how, and what was measured
-    shieldwall/pretrained/NAME/...          a run folder: recipe.yaml, environment.json, members/
-
-benchmarks/keep.py puts them there. The package is never written to: a command that writes works on a copy.
+shieldwall/pretrained/NAME is a run folder with a model card; benchmarks/keep.py puts it there. The package is
+never written to: a command that writes works on a copy.
 """
 
 import hashlib

@@ -40,13 +40,9 @@ def tune_weights_run(
 ) -> tuple[TunedWeights, TunedWeights]:  # fmt: skip
     """Tune weights into the run folder.  -> equal weights, and the tuned ones
 
-    Certification then adds the vote `we-sween` or `we-grid`, or `we-grid-R` for certified accuracy at the
-    radius R.
-
-    Args:
-        objective: what the grid search maximises, accuracy under noise or `certified` accuracy at `radius`,
-            where an image counts as certified if it would be with the recipe's n and alpha.
-        copies: noisy copies of each image; by default 10, or 100 for certified accuracy.
+    Certification then adds the vote `we-sween`, `we-grid`, or `we-grid-R` for the radius R. The grid search
+    maximises accuracy under noise, or `certified` accuracy at `radius`: an image counts as certified if it
+    would be with the recipe's n and alpha.
     """
     if method not in METHODS:
         raise unknown_name("tuning method", method, METHODS)

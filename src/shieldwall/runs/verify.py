@@ -1,9 +1,6 @@
 """Certificates checked after the fact: from their counts, by the digests of their run, and by drawing again.
 
-What this proves. The digests: the files are those that a verb left. The counts: label, bounds and radius are
-what the counts give, so nobody wrote a radius by hand; and they are those of all inputs, in order, under the
-settings that the run states. Drawing again: the counts are what these members return for this noise. Only
-that, or a copy of SHA256SUMS, shows that a file and its digest were not changed together.
+What each proves, and what only drawing again shows, is in docs/certification.md.
 """
 
 import random

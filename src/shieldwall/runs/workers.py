@@ -42,11 +42,8 @@ class Answer:
 
 
 class InputQueue:
-    """Places in the list of inputs, each for the worker that asks first.
-
-    A worker is given consecutive ones, so that no rows of its batches stay empty (`smoothing/sampler.py`).
-    One with none left takes over the second half of the longest stretch.
-    """
+    """Places in the list of inputs. A worker is given consecutive ones, so that no rows of its batches stay
+    empty (`smoothing/sampler.py`); one with none left takes over the second half of the longest stretch."""
 
     def __init__(self, places: Sequence[int], workers: int) -> None:
         ends = [len(places) * k // workers for k in range(workers + 1)]

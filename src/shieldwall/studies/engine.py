@@ -1,7 +1,6 @@
 """Doing the steps of a study: by processes of this machine, or by Ray.
 
-Nothing is stored here: what is done is read from the run folders, so that it can be killed at any time, and
-two can share the same work.
+What is done is read from the run folders, so that it can be killed at any time, and two can share the work.
 """
 
 import json

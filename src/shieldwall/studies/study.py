@@ -1,18 +1,9 @@
-"""A study: a named set of runs, written as rows of recipes and what varies among them.
+"""A study: a named set of runs, written as rows of recipes and what varies among them (docs/studies.md).
 
-    summary: Does a fourth member help?
-    sigma: [0.5, 1.0]
-    members: [3, 4]
-    certification.every: {1.0: 10, 0.5: 20}
-    votes: [we, mme]
-    rows:
-      gaussian: {recipe: mnist-short-gaussian}
-      drt: {recipe: mnist-short-drt, from: gaussian, rho: [[5, 0.5], [5, 5]], tune: [grid]}
-
-`from` is another row, or a run folder, or several. Every key that is not the study's or the row's own is a
-key of the recipe, with one value, a list of them, or a mapping from sigma to either; those of the study hold
-for every row. `rho` are pairs (rho_gd, rho_cm), or `published`: all that the paper has for this data, base
-and sigma. A study `like` another has that one's keys and rows beside its own; `only` names the rows it shows.
+sigma: [0.5, 1.0]
+rows:
+  gaussian: {recipe: mnist-short-gaussian, members: [3, 4]}
+  drt: {recipe: mnist-short-drt, from: gaussian, rho: [[5, 0.5], [5, 5]], tune: [grid]}
 """
 
 import hashlib
