@@ -35,21 +35,16 @@ def report_command(
         help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs.")],
     radii: Annotated[str, Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
     votes: Annotated[str, Option(help="Show these votes only, such as we,mme; by default all.")] = "",
-    intervals: Annotated[bool, Option(
-        "--intervals", help="Show 95% confidence intervals, in tables and plots.")] = False,
-    envelope: Annotated[bool, Option(
-        "--envelope", help="Show one row for all sigmas of a method: the best at each radius.")] = False,
+    intervals: Annotated[bool, Option("--intervals", help="Show 95% confidence intervals.")] = False,
+    envelope: Annotated[bool, Option("--envelope", help="One row, the best, for all sigmas.")] = False,
     best_over: Annotated[str, Option(
         help="Show one row for the runs that differ in these keys, such as rho,sigma: the best.")] = "",
     choose_on: Annotated[str, Option(help="Choose these best runs by other certificates: held-out, from "
         "`certify --held-out`; the numbers shown stay those of the test inputs.")] = "",
-    table: Annotated[list[Path] | None, Option(
-        help="Write the table (.tex, .md or .csv); repeat it for more files.")] = None,
-    plot: Annotated[list[Path] | None, Option(
-        help="Plot the curves (.png, .pdf or .svg); repeat it for more files.")] = None,
+    table: Annotated[list[Path] | None, Option(help="Write the table (.tex, .md, .csv); repeatable.")] = None,
+    plot: Annotated[list[Path] | None, Option(help="Plot the curves (.png, .pdf, .svg); repeatable.")] = None,
     html: Annotated[Path | None, Option(help="Write an interactive HTML page.")] = None,
-    by_class: Annotated[bool, Option(
-        "--by-class", help="Show the distribution of p_A and certified accuracy by class.")] = False,
+    by_class: Annotated[bool, Option("--by-class", help="Show p_A and certified accuracy by class.")] = False,
     data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
@@ -136,8 +131,7 @@ def _certified(path: Path) -> Path:
 
 
 def verify_command(
-    runs: Annotated[list[Path], Argument(
-        help="Run folders, packed runs, certificate files, or pretrained names.")],
+    runs: Annotated[list[Path], Argument(help="Runs, packed runs, certificate files, or pretrained names.")],
     redraw: Annotated[int, Option(
         help="Draw this many random inputs of each run again, and compare their counts.", min=0)] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object for each run.")] = False,
@@ -164,8 +158,7 @@ def gate_command(
     at: Annotated[float, Option(help="The radius.")],
     at_least: Annotated[float, Option(help="The certified accuracy wanted there, such as 0.6.")],
     confidence: Annotated[float, Option(help="Of the lower bound and of the comparison.")] = 0.95,
-    not_worse_than: Annotated[Path | None, Option(
-        help="Another run on the same inputs, such as the last release's.")] = None,
+    not_worse_than: Annotated[Path | None, Option(help="Another run on the same inputs.")] = None,
     vote: Annotated[str, Option(help="The vote; by default we, or the only one that there is.")] = "",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:  # fmt: skip
@@ -234,13 +227,10 @@ def attack_command(
 def serve_command(
     runs: Annotated[list[Path], Argument(
         help="Trained run folders or pretrained names on one data set, such as several sigmas.")],
-    port: Annotated[int | None, Option(
-        help="Port; by default 8080, or the next free one.", min=0, max=65_535)] = None,
-    host: Annotated[str, Option(
-        help="Address to listen on; 0.0.0.0 lets other machines connect.")] = "127.0.0.1",
+    port: Annotated[int | None, Option(help="By default 8080 or the next free.", min=0, max=65_535)] = None,
+    host: Annotated[str, Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     data_dir: DataDir = None, device: Device = None,
-    open_page: Annotated[bool, Option(
-        "--open/--no-open", help="Open the page in a browser, if there is a screen.")] = True,
+    open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser.")] = True,
     trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Show a local page: draw, choose or upload an image and watch its certificate grow.
@@ -279,10 +269,8 @@ def diagnose_command(
     attack: Annotated[float | None, Option(
         help="L2 length of the attacks tried on other members; by default 2 sigma.")] = None,
     draws: Annotated[int, Option(help="Noise samples for the gradients at each input.")] = 200,
-    n: Annotated[int | None, Option(
-        help="Noise samples of a certificate; by default the recipe's, at most 10,000.")] = None,
-    every: Annotated[int | None, Option(
-        help="Diagnose every N-th test input; by default about 100, spread evenly.")] = None,
+    n: Annotated[int | None, Option(help="Noise samples of certificates; by default at most 10,000.")] = None,
+    every: Annotated[int | None, Option(help="Diagnose every N-th test input; by default about 100.")] = None,
     limit: Annotated[int | None, Option(help="Diagnose at most N inputs.")] = None,
     seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip

@@ -24,8 +24,7 @@ def train_command(
         "--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as schedule.epochs=10.")] = None,
     seed: Annotated[int | None, Option(
         help="Seed of the initial weights, batches and noise; by default the recipe's.")] = None,
-    tensorboard: Annotated[bool, Option(
-        "--tensorboard", help="Write TensorBoard event files into the run folder.")] = False,
+    tensorboard: Annotated[bool, Option("--tensorboard", help="Write TensorBoard event files.")] = False,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Train a recipe's members into a run folder.
@@ -61,8 +60,7 @@ def tune_weights_command(
     method: Annotated[str, Option(help="sween (learned) or grid (searched in steps of 0.1).")] = "sween",
     objective: Annotated[str, Option(help="What the grid search maximises: accuracy (under noise) or "
         "certified (accuracy at --radius).")] = "accuracy",
-    radius: Annotated[float | None, Option(
-        help="The radius at which to maximise certified accuracy.")] = None,
+    radius: Annotated[float | None, Option(help="Maximise certified accuracy at this radius.")] = None,
     copies: Annotated[int | None, Option(
         help="Noisy copies of each held-out image; by default 10, or 100 for certified.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
@@ -89,22 +87,16 @@ def tune_weights_command(
 
 
 def certify_command(
-    run: Annotated[Path | None, Argument(
-        help="A run folder made by `shieldwall train`, or a pretrained name.")] = None,
-    files: Annotated[list[Path] | None, Argument(
-        help="Certify these image files only, and print the answers.")] = None,
+    run: Annotated[Path | None, Argument(help="A trained run folder, or a pretrained name.")] = None,
+    files: Annotated[list[Path] | None, Argument(help="Certify these image files only.")] = None,
     model: Annotated[str | None, Option(help="Instead of RUN: your own model, module:function or hf:FOLDER, "
         "at --images and --sigma.")] = None,
-    images: Annotated[Path | None, Option(
-        help="Folder of images, with a folder for each class or labels.csv.")] = None,
-    labels: Annotated[Path | None, Option(
-        help="CSV file with the columns file,label for --images.")] = None,
-    size: Annotated[int | None, Option(
-        help="Resize and cut --images to squares of this side, such as 224.")] = None,
+    images: Annotated[Path | None, Option(help="Images in class folders, or with labels.csv.")] = None,
+    labels: Annotated[Path | None, Option(help="CSV file (file,label) for --images.")] = None,
+    size: Annotated[int | None, Option(help="Resize and cut --images to this side, such as 224.")] = None,
     sigma: Annotated[float | None, Option(help="Standard deviation of the noise for --model.")] = None,
     out: Annotated[Path | None, Option(help="The run folder for --model; by default runs/FUNCTION.")] = None,
-    n0: Annotated[int | None, Option(
-        help="Number of noise samples that select the class, for example 100.")] = None,
+    n0: Annotated[int | None, Option(help="Noise samples that select the class, for example 100.")] = None,
     n: Annotated[int | None, Option("--n", "-n", help="Number of noise samples that bound its "
         "probability, for example 10000; with --radii the maximum.")] = None,
     alpha: Annotated[float | None, Option(
@@ -121,16 +113,13 @@ def certify_command(
         "ruled out, e.g. 0.25,0.5.")] = "",
     correct_only: Annotated[bool, Option("--correct-only", help="For tables: draw no samples to bound an "
         "input for which every vote selected a wrong class.")] = False,
-    bound: Annotated[str | None, Option(
-        help="Confidence bound: one-sided, or two-sided (with the runner-up).")] = None,
-    norm: Annotated[str | None, Option(
-        help="Norm of the radii: l1, l2 or linf; by default the norm of the noise.")] = None,
+    bound: Annotated[str | None, Option(help="one-sided, or two-sided (with the runner-up).")] = None,
+    norm: Annotated[str | None, Option(help="Of the radii: l1, l2 or linf; by default the noise's.")] = None,
     exact_noise: Annotated[bool | None, Option(
         "--exact-noise", help="Use exact integer noise, for 8-bit images.")] = None,
     precision: Annotated[str | None, Option(
         help="float32, tf32, float16 or bfloat16. Each precision is a different classifier.")] = None,
-    compile: Annotated[bool | None, Option(
-        "--compile/--no-compile", help="Use torch.compile: faster for long runs.")] = None,
+    compile: Annotated[bool | None, Option("--compile/--no-compile", help="Faster for long runs.")] = None,
     batch_size: Annotated[int | None, Option(
         help="Samples per forward pass. Affects speed only, up to rounding.")] = None,
     shard: Annotated[str | None, Option(help="Certify one part of the inputs, for example 3/16, or auto in a "
@@ -213,8 +202,7 @@ def predict_command(
     alpha: Annotated[float, Option(help="Failure probability of each answer.")] = 0.001,
     seed: Annotated[int | None, Option(
         help="Noise seed, to get the same answers again; by default a fresh one that nobody knows.")] = None,
-    precision: Annotated[str | None, Option(
-        help="The same as for `certify`; by default the recipe's.")] = None,
+    precision: Annotated[str | None, Option(help="As for `certify`; by default the recipe's.")] = None,
     exact_noise: Annotated[bool | None, Option(
         "--exact-noise/--no-exact-noise", help="The same as for `certify`; by default the recipe's.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,

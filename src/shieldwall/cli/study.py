@@ -42,8 +42,7 @@ def list_command() -> None:
 @study_app.command("show")
 def show_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", runs: Runs = None,
-    cost: Annotated[bool, Option(
-        "--cost/--no-cost", help="Time one step of each kind on this machine, once.")] = True,
+    cost: Annotated[bool, Option("--cost/--no-cost", help="Time one step of each kind, once.")] = True,
     data_dir: DataDir = None, device: Device = None,
 ) -> None:  # fmt: skip
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
@@ -73,8 +72,7 @@ def show_command(
 @study_app.command("run")
 def run_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", on: On = "local",
-    jobs: Annotated[int | None, Option(
-        help="Number of workers; by default one for each GPU, or for each core.")] = None,
+    jobs: Annotated[int | None, Option(help="Workers; by default one for each GPU or core.")] = None,
     minutes: Annotated[float | None, Option(help="Stop after this time; the same command resumes.")] = None,
     runs: Runs = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
