@@ -119,7 +119,7 @@ def certify_command(
         "--exact-noise", help="Use exact integer noise, for 8-bit images.")] = None,
     precision: Annotated[str | None, Option(
         help="float32, tf32, float16 or bfloat16. Each precision is a different classifier.")] = None,
-    compile: Annotated[bool | None, Option("--compile/--no-compile", help="torch.compile for long runs")] = None,
+    compile: Annotated[bool | None, Option("--compile/--no-compile", help="Use torch.compile.")] = None,
     batch_size: Annotated[int | None, Option(
         help="Samples per forward pass. Affects speed only, up to rounding.")] = None,
     shard: Annotated[str | None, Option(help="Certify one part of the inputs, for example 3/16, or auto in a "
