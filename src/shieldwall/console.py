@@ -9,14 +9,14 @@ from types import FrameType
 from typing import Any
 
 from rich import progress
-from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Column
 
 from shieldwall.texts import shown
 
+QUIET = Console(quiet=True)
 SECONDS_BETWEEN_LINES = 10.0
-
 Show = Callable[[int, str], None]  # show the amount done so far, and a note such as the speed
 
 
@@ -25,19 +25,11 @@ class PlainConsole(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, highlight=False, emoji=False, **options)
+        self._width = self._width or None  # no column is no width that anyone gave
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=shown(segment.text))
-
-    @property
-    def size(self) -> ConsoleDimensions:
-        width, height = super().size
-        return ConsoleDimensions(width if width > 0 else 80, height)
-
-    @size.setter
-    def size(self, new_size: tuple[int, int]) -> None:
-        self._width, self._height = new_size
 
 
 @contextmanager
@@ -62,10 +54,7 @@ def progress_bar(console: Console, title: str, total: int, done: int = 0) -> Ite
 
 
 def _plain_lines(console: Console, title: str, total: int) -> Show:
-    """A line at the first report, then every few seconds, and at the end.
-
-    The time left is estimated from the pace since the first report, which leaves out the start.
-    """
+    """A line at the first report, every few seconds, and at the end; the pace is that since the first."""
     started = time.monotonic()
     first: tuple[float, int] | None = None
     printed = 0.0
@@ -87,30 +76,9 @@ def _plain_lines(console: Console, title: str, total: int) -> Show:
 
 
 @contextmanager
-def file_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for every file, from its name, the bytes received and the total bytes (0 if unknown)."""
-    columns = (
-        progress.TextColumn("{task.description}"), progress.BarColumn(), progress.DownloadColumn(),
-        progress.TimeRemainingColumn(),
-    )  # fmt: skip
-    tasks: dict[str, progress.TaskID] = {}
-    with progress.Progress(*columns, console=console) as bars:
-
-        def show(name: str, there: int, total: int) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=total or None, completed=there)
-            bars.update(tasks[name], completed=there, total=total or None)
-
-        yield show
-
-
-@contextmanager
 def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether to stop: inside the block the first Ctrl-C only makes it true.
-
-    The end of the block, or a second Ctrl-C, then raises KeyboardInterrupt. Where Ctrl-C is ignored, as in a
-    shell's background jobs, it stays ignored.
-    """
+    """Yield a function that says whether to stop: inside the block the first Ctrl-C only makes it true. The
+    end of the block, or a second Ctrl-C, raises KeyboardInterrupt. Where Ctrl-C is ignored, it stays so."""
     asked = False
 
     def tell() -> None:

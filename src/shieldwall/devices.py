@@ -49,7 +49,7 @@ def keep_freed_memory() -> None:
     """Let the process keep the memory of tensors that it frees, for the next ones.
 
     glibc gives large blocks back to the system, which clears every page again before its next use: a third
-    of the time of a training step on a CPU. Other C libraries are left as they are.
+    of the time of a training step on a CPU.
     """
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         trim_threshold, mmap_threshold = -1, -3

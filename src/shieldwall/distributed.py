@@ -11,9 +11,8 @@ L_r the mean loss over them,
 are those of a single process, up to rounding. The gradients are added up after the backward pass, not by
 hooks of torch's DDP, which do not see the gradients of gradients that DRT and GAL need.
 
-Values that are not means over images differ from those of a single process. Each process has its own
-batch-norm statistics (as in torch's DDP), and rank 0's are copied to all after each epoch. DRT's logged
-cosine, a mean over valid pairs, becomes a mean of the processes' means.
+Values that are not means over images differ: each process has its own batch-norm statistics (as in torch's
+DDP), and rank 0's are copied to all after each epoch; DRT's logged cosine is a mean of the processes' means.
 """
 
 import os
@@ -53,17 +52,14 @@ class Share:
         return slice(self.start, self.start + self.count)
 
     @property
-    def num_rows(self) -> int:
-        """The rows that count in sums over all processes."""
+    def num_rows(self) -> int:  # those that count in sums over all processes
         return 0 if self.is_padding else self.count
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes that train together, seen from one of them; a single process is a group of size 1.
-
-    All processes must call every method marked collective, in the same order; for size 1 they do nothing.
-    """
+    """The processes that train together, seen from one of them; a single process is a group of size 1. All
+    processes must call every method marked collective, in the same order; for size 1 they do nothing."""
 
     rank: int = 0
     size: int = 1
@@ -80,14 +76,11 @@ class ProcessGroup:
             if 0 <= rank < size and 0 <= local_rank < size and 0 < port < 2**16:
                 return cls(rank, size, local_rank)
         said = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        raise UserError(
-            f"the environment does not describe a group of processes: {said}; start them with torchrun, "
-            "or unset these variables"
-        )
+        advice = "start them with torchrun, or unset these variables"
+        raise UserError(f"the environment does not describe a group of processes: {said}; {advice}")
 
     @property
-    def is_main(self) -> bool:
-        """Whether this is the process that writes and reports."""
+    def is_main(self) -> bool:  # the process that writes and reports
         return self.rank == 0
 
     def device_name(self, asked: str | None) -> str | None:
@@ -100,11 +93,8 @@ class ProcessGroup:
     def connected(
         self, device: torch.device, *, shared: bool = False, patience: timedelta = TIMEOUT
     ) -> Iterator[None]:
-        """Connect the processes for the block, and end it together.
-
-        `shared` says that processes of one machine use the same device. `patience` is how long a process
-        waits for the others; the end of a process is noticed at once.
-        """
+        """Connect the processes for the block, and end it together. `shared` says that processes of one
+        machine use the same device. No process waits longer than `patience` for the others."""
         if self.size == 1:
             yield
             return
@@ -141,14 +131,6 @@ class ProcessGroup:
             dist.broadcast_object_list(box, src=0)
         return box[0]
 
-    def gather(self, value: T) -> list[T]:
-        """The value of every rank, in order (collective)."""
-        box: list[T] = [value] * self.size
-        if self.size > 1:
-            with _needing_all():
-                dist.all_gather_object(box, value)
-        return box
-
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes (collective)."""
         if self.size > 1:
@@ -169,9 +151,7 @@ class ProcessGroup:
 
     def reduce_gradients(self, parameters: Sequence[Tensor], share: Share) -> None:
         """Turn the gradients of the shares' mean losses into those of the batch's mean loss (collective).
-
-        Which parameters have a gradient must not depend on the images.
-        """
+        Which parameters have a gradient must not depend on the images."""
         if self.size == 1:
             return
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -186,7 +166,7 @@ SINGLE = ProcessGroup()
 
 @contextmanager
 def _needing_all() -> Iterator[None]:
-    """Turn a lost process into a UserError of one line; that process itself says why."""
+    """Turn a lost process into a UserError; that process itself says why."""
     try:
         yield
     except RuntimeError as error:
@@ -201,15 +181,10 @@ def copy_state_from_first(
     """Copy rank 0's weights, statistics and momentum to every process (collective)."""
     world.broadcast_tensors(value for member in members for value in member.parameters())
     copy_buffers_from_first(world, members)
-    states = [
-        (parameter, optimizer.state[parameter])
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    ]
-    moving = world.broadcast(
-        [k for k, (_, state) in enumerate(states) if state.get("momentum_buffer") is not None]
-    )
+    groups = [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
+    states = [(p, optimizer.state[p]) for optimizer, group in groups for p in group["params"]]
+    has_momentum = [state.get("momentum_buffer") is not None for _, state in states]
+    moving = world.broadcast([k for k, is_moving in enumerate(has_momentum) if is_moving])
     for parameter, state in (states[k] for k in moving):
         state.setdefault("momentum_buffer", torch.zeros_like(parameter))
     world.broadcast_tensors(states[k][1]["momentum_buffer"] for k in moving)

@@ -1,7 +1,6 @@
 """The error for a user's mistake, and checks that raise it."""
 
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
@@ -9,21 +8,19 @@ from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-EXTRAS = {
+EXTRAS = {  # the modules that each extra of this package brings, which only some commands need
     "report": ("matplotlib", "jinja2"),
     "serve": ("anyio", "starlette", "uvicorn", "websockets", "jinja2"),
     "cluster": ("ray",),
     "tensorboard": ("tensorboard",),
     "hub": ("transformers", "huggingface_hub"),
 }
-"""The modules each extra of this package brings, which only some commands need."""
 
 
 class UserError(ValueError):
     """A mistake in what was asked for: what was given, what was expected, what to do.
 
-    The command line prints the message alone and exits with 2; a library caller sees an
-    ordinary `ValueError`.
+    The command line prints the message alone and exits with 2.
     """
 
 
@@ -59,8 +56,8 @@ def check_int(name: str, given: object) -> None:
 
 
 def check_number(name: str, given: object) -> None:
-    rule = f"{name} must be a number"
-    check(isinstance(given, Real) and not isinstance(given, bool), rule, describe(given))
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    check(is_number, f"{name} must be a number", describe(given))
 
 
 def check_numbers(name: str, given: object) -> None:
@@ -72,17 +69,12 @@ def check_numbers(name: str, given: object) -> None:
 
 
 def check_text(name: str, given: object) -> None:
-    if not isinstance(given, str):
-        raise UserError(f"{name} must be a text; given: {describe(given)}")
+    check(isinstance(given, str), f"{name} must be a text", describe(given))
 
 
 _CHECKS: dict[str, Callable[[str, object], None]] = {
-    "int": check_int,
-    "float": check_number,
-    "str": check_text,
-    "Sequence[float]": check_numbers,
-}
-
+    "int": check_int, "float": check_number, "str": check_text, "Sequence[float]": check_numbers,
+}  # fmt: skip
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -93,7 +85,7 @@ def checked(function: F) -> F:
     checks: dict[str, tuple[Callable[[str, object], None], bool]] = {}
     for name, parameter in signature.parameters.items():
         words = inspect.formatannotation(parameter.annotation).strip("'").replace("collections.abc.", "")
-        kind = re.sub(r" \| None$", "", words)
+        kind = words.removesuffix(" | None")
         if kind in _CHECKS and name != "num_noise":  # training.objective.check_copies explains it
             checks[name] = _CHECKS[kind], kind != words
 
@@ -115,7 +107,6 @@ def checked(function: F) -> F:
 
 
 def missing(extra: str) -> list[str]:
-    """The modules of an extra that are not installed."""
     return [module for module in EXTRAS[extra] if find_spec(module) is None]
 
 

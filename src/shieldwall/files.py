@@ -33,10 +33,8 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that replaces `path` in one step at the end of the block, unless it raises an error.
-
-    A kill or a full disk leaves the old file as it was. Any number of processes may do this at once.
-    """
+    """A file that replaces `path` in one step at the end of the block, unless it raises an error. A kill or a
+    full disk leaves the old file as it was. Any number of processes may do this at once."""
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     with disk_errors(path):
         try:
@@ -47,13 +45,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Let the disk know the new name, where the file system can."""
-    with suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):  # the new name too must reach the disk, where the file system can do that
+        number = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(number)
         finally:
@@ -68,7 +61,6 @@ def remove_parts(folder: Path) -> None:
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Replace `path` by `content` in one step."""
     with atomic_file(path) as file:
         file.write(content)
 
@@ -83,42 +75,36 @@ def write_output(path: Path, content: bytes) -> None:
 
 
 def save_tensors(
-    path: Path,
-    tensors: "Mapping[str, Tensor]",
-    metadata: Mapping[str, str] | None = None,
-    *,
-    sealed: bool = False,
-) -> None:
+    path: Path, tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None,
+    *, sealed: bool = False,
+) -> None:  # fmt: skip
     """Write tensors as safetensors, atomically; a sealed file holds the SHA-256 of all its other bytes."""
     from safetensors.torch import save
 
     # Copies, for members may share weights, which safetensors refuses.
     ready = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    content = save(ready, {**(metadata or {}), **({"sha256": _NO_SEAL.decode()} if sealed else {})})
-    write_atomic(path, _SEAL.sub(_sealed_with(content), content, count=1) if sealed else content)
+    content = save(ready, dict(metadata or {}) | ({"sha256": "0" * 64} if sealed else {}))
+    write_atomic(path, _sealed(content) if sealed else content)
 
 
 def check_seal(path: Path) -> None:
     """Raise if a file that was written sealed has changed."""
     content = path.read_bytes()
-    seal = _SEAL.search(content)
-    blank = _SEAL.sub(_sealed_with(None), content, count=1)
-    if seal is None or _sealed_with(blank) != seal[0]:
+    if not _SEAL.search(content) or _sealed(content) != content:
         raise UserError(f"{path} is damaged: it is not as it was written; delete it to start again")
 
 
-_NO_SEAL = b"0" * 64
 _SEAL = re.compile(rb'"sha256":"[0-9a-f]{64}"')
 
 
-def _sealed_with(content: bytes | None) -> bytes:
-    """The seal of a file's content without its seal; for None the blank."""
-    digest = _NO_SEAL if content is None else hashlib.sha256(content).hexdigest().encode()
-    return b'"sha256":"' + digest + b'"'
+def _sealed(content: bytes) -> bytes:
+    """The content with the SHA-256 that it has where the digits of this SHA-256 are zeros."""
+    blank = _SEAL.sub(b'"sha256":"%b"' % (b"0" * 64), content, count=1)
+    return _SEAL.sub(b'"sha256":"%b"' % hashlib.sha256(blank).hexdigest().encode(), blank, count=1)
 
 
 def load_tensors(path: Path) -> "tuple[dict[str, Tensor], dict[str, str]]":
-    """Tensors and metadata of a safetensors file; a damaged one is named."""
+    """Tensors and metadata of a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     try:

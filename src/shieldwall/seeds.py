@@ -1,8 +1,7 @@
 """Every random number comes from a generator named by where it is used.
 
-A seed and a path, such as `(seed, "noise", input index)`, are hashed to the seed of a generator of
-their own. Nothing is drawn from global state, so an interruption, another batch size or another process does
-not change the noise.
+A seed and a path, such as `(seed, "noise", input index)`, are hashed to the seed of a generator of their own.
+Nothing is drawn from global state, so an interruption, another batch size or process changes no noise.
 """
 
 import hashlib

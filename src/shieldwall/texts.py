@@ -18,15 +18,14 @@ MAX_FILE = 2**28  # bytes of a file that is read whole: certificates of 50,000 i
 _MAX_DEPTH = 32
 _MAX_NODES = 50_000
 _LARGEST = 2**128
-_UNSHOWN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-"""Control characters but tab and newline, what turns the direction of text, and halves of characters."""
+# Control characters but tab and newline, what turns the direction of text, and halves of characters.
+_STEERING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+_UNSHOWN = re.compile(f"[{_STEERING}]")
 
 
 def shown(text: str) -> str:
     """The text with an escape such as \\x1b for each character that a terminal would obey, not show."""
-    return _UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSHOWN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def title(text: object) -> str:
@@ -55,7 +54,6 @@ def read_file(path: Path, limit: int = MAX_FILE) -> bytes:
 
 
 def read_yaml(path: Path) -> list[Any]:
-    """The documents of a YAML file."""
     return yaml_documents(read_file(path, MAX_YAML), str(path))
 
 

@@ -146,7 +146,7 @@ def test_nothing_else_of_a_trained_run_changes(shieldwall: Shieldwall, run: Path
 def test_a_log_that_cannot_be_read_is_named(shieldwall: Shieldwall, run: Path):
     command = ["train", "smoke", "--out", run, "--tensorboard"]
     (run / "training.jsonl").write_text("not json\n")
-    refused(shieldwall(*command), "training.jsonl cannot be read")
+    refused(shieldwall(*command), "training.jsonl is damaged")
 
 
 def test_a_watching_tensorboard_sees_every_point_once(finished: Path, tmp_path: Path):

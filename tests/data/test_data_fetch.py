@@ -4,11 +4,14 @@ import errno
 import hashlib
 import io
 import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from file_server import FileServer
+from rich.console import Console
 from tiny_sets import CIFAR_NAMES, write_cifar_binary
 
 from shieldwall.data.datasets import KNOWN, fetch
@@ -147,24 +150,37 @@ def test_another_file_than_the_published_one_is_not_kept(
     assert held(tmp_path / "mnist") == {}
 
 
-def test_no_more_is_read_than_the_published_length(mnist: FileServer, tmp_path: Path):
-    mnist.files[FIRST] = FILES[FIRST] * 20
-    seen: list[int] = []
-    with pytest.raises(UserError, match="is longer than"):
-        fetch("mnist", tmp_path, mnist.url, lambda _, received, total: seen.append(received))
-    assert seen[-1] == SIZE
-    assert len(seen) == -(-(SIZE + 1) // (1 << 20))
-
-
-def test_progress_is_reported(mnist: FileServer, tmp_path: Path):
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """What is shown of the progress: a file's name, the bytes received and the total."""
     seen: list[tuple[str, int, int]] = []
-    fetch("mnist", tmp_path, mnist.url, lambda *step: seen.append(step))
-    assert {name for name, _, _ in seen} == set(FILES)
-    received = [count for name, count, _ in seen if name == FIRST]
+
+    @contextmanager
+    def bar(console: Console, title: str, total: int) -> Iterator[Callable[[int, str], None]]:
+        yield lambda received, note: seen.append((title, received, total))
+
+    monkeypatch.setattr("shieldwall.data.files.progress_bar", bar)
+    return seen
+
+
+def test_no_more_is_read_than_the_published_length(
+    mnist: FileServer, tmp_path: Path, shown: list[tuple[str, int, int]]
+):
+    mnist.files[FIRST] = FILES[FIRST] * 20
+    with pytest.raises(UserError, match="is longer than"):
+        fetch("mnist", tmp_path, mnist.url)
+    assert shown[-1][1] == SIZE
+    assert len(shown) == -(-(SIZE + 1) // (1 << 20))
+
+
+def test_progress_is_reported(mnist: FileServer, tmp_path: Path, shown: list[tuple[str, int, int]]):
+    fetch("mnist", tmp_path, mnist.url)
+    assert {name for name, _, _ in shown} == set(FILES)
+    received = [count for name, count, _ in shown if name == FIRST]
     assert received == sorted(set(received))
     assert len(received) > 1
     assert received[-1] == SIZE
-    assert {total for name, _, total in seen if name == FIRST} == {SIZE}
+    assert {total for name, _, total in shown if name == FIRST} == {SIZE}
 
 
 def test_a_full_disk_is_said(mnist: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

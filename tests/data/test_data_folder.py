@@ -164,13 +164,13 @@ def test_only_training_batches_are_cut_at_random(imagenet: Path):
 def test_a_batch_depends_on_the_generator_alone(imagenet: Path, monkeypatch: pytest.MonkeyPatch):
     train, _ = loaded(imagenet)
     expected, other = epoch(train, 1), epoch(train, 2)
-    decode, delays = folder._decode, iter([0.02, 0, 0.01, 0.03, 0, 0.01] * 2)
+    image, delays = FolderSplit._image, iter([0.02, 0, 0.01, 0.03, 0, 0.01] * 2)
 
     def late(*arguments):
         time.sleep(next(delays))
-        return decode(*arguments)
+        return image(*arguments)
 
-    monkeypatch.setattr(folder, "_decode", late)
+    monkeypatch.setattr(FolderSplit, "_image", late)
     monkeypatch.setattr(folder, "_THREADS", 3)
     for (x, y), (x_late, y_late) in zip(expected, epoch(train, 1), strict=True):
         assert torch.equal(x, x_late)
@@ -244,8 +244,13 @@ def test_both_splits_must_have_the_same_classes(imagenet: Path):
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the images that are decoded from now on."""
     paths: list[str] = []
-    decode = folder._decode
-    monkeypatch.setattr(folder, "_decode", lambda path, crop: [paths.append(path), decode(path, crop)][1])
+    image = FolderSplit._image
+
+    def noted(self: FolderSplit, row: int, key: int | None = None) -> torch.Tensor:
+        paths.append(self.paths[row])
+        return image(self, row, key)
+
+    monkeypatch.setattr(FolderSplit, "_image", noted)
     return paths
 
 

@@ -5,9 +5,7 @@ import os
 import re
 import sys
 import time
-import warnings
-from collections.abc import Callable
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -19,8 +17,7 @@ from shieldwall.errors import UserError
 
 __all__ = ["app", "console", "main"]
 
-STOPPED = 130
-"""The exit code after Ctrl-C, as shells give it."""
+STOPPED = 130  # the exit code after Ctrl-C, as shells give it
 
 
 def _show_version(asked: bool) -> None:
@@ -30,8 +27,7 @@ def _show_version(asked: bool) -> None:
 
 
 app = typer.Typer(
-    help="Train ensembles, certify their robustness by randomized smoothing, and report the results."
-    "\n\n"
+    help="Train ensembles, certify their robustness by randomized smoothing, and report the results.\n\n"
     "First steps: `shieldwall demo`, or `shieldwall train digits-gaussian`, then `shieldwall certify` and "
     "`shieldwall report` on the run folder that it prints.",
     no_args_is_help=True,
@@ -69,10 +65,8 @@ app.add_typer(report.theory_app, name="theory")
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2, never a traceback."""
-    warnings.showwarning = _show_renamings(warnings.showwarning)
     _tidy_surroundings()
     try:
-        _check_folder()
         app()
     except UserError as error:
         _fail(str(error))
@@ -90,34 +84,18 @@ def main() -> None:
         sys.exit(STOPPED)
 
 
-def _check_folder() -> None:
-    """Where the folder of this process is gone, MKL would end it without a word of ours."""
-    try:
-        os.getcwd()  # noqa: PTH109
-    except OSError as error:
-        raise UserError("the folder that you are in is gone; change to another one") from error
-
-
 def _tidy_surroundings() -> None:
     """Terminals without a width have one of 80, and those without a character show its escape."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:  # MKL would end the process without a word of ours
+        _fail("the folder that you are in is gone; change to another one")
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
         if not re.fullmatch("0*[1-9][0-9]{0,3}", os.environ.get(name, "1")):
             del os.environ[name]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _show_renamings(show: Callable[..., None]) -> Callable[..., None]:
-    """Show a warning about a renamed key as a note of one line, and all others as usual."""
-
-    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, FutureWarning):
-            PlainConsole(stderr=True).print(f"note: {message}", soft_wrap=True)
-        else:
-            show(message, category, *where, **more)
-
-    return shown
 
 
 def _fail(message: str) -> NoReturn:

@@ -1,5 +1,6 @@
 """What there is: `recipes` and `data`."""
 
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +9,8 @@ from rich.table import Table
 
 from shieldwall.cli.options import DataDir, console, say
 
-data_app = typer.Typer(
-    help="List the data sets on this machine, and download missing ones.", no_args_is_help=True
-)
+_HELP = "List the data sets on this machine, and download missing ones."
+data_app = typer.Typer(help=_HELP, no_args_is_help=True)
 
 
 def recipes_command(
@@ -22,8 +22,6 @@ def recipes_command(
     Append a sigma to choose it: `mnist-gaussian-1.0`. DRT recipes fine-tune trained members: pass
     `--from RUN` to `shieldwall train`. Example: `shieldwall recipes cifar10`
     """
-    from itertools import groupby
-
     from shieldwall import recipes
 
     listed = {known: family for known, family in recipes.FAMILIES.items() if name is None or name in known}
@@ -62,9 +60,7 @@ def data_fetch(
 
     Complete files are not downloaded again.
     """
-    from shieldwall.console import file_bars
     from shieldwall.data.datasets import fetch
 
-    with file_bars(console) as report:
-        folder = fetch(name, data_dir, from_url, report)
+    folder = fetch(name, data_dir, from_url, console)
     say(f"{name}: complete in {folder}")

@@ -29,7 +29,7 @@ On = Annotated[str, Option(help="Where to work: local (this machine), ray (the R
     "or a new one on it) or ray://HOST:PORT.")]  # fmt: skip
 TrustCode = Annotated[bool, Option("--trust-code", callback=_trust_code,
     help="Run code that the recipe names (module:function).")]  # fmt: skip
-NoiseSeed = Annotated[int | None, Option(help="Noise seed; by default the recipe's.")]
+Seed = Annotated[int | None, Option(help="Noise seed; by default the recipe's.")]
 
 
 def names(text: str) -> list[str]:

@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 from typer import Argument, Option
 
-from shieldwall.cli.options import DataDir, Device, NoiseSeed, Run, TrustCode, console, names, numbers, say
+from shieldwall.cli.options import DataDir, Device, Run, Seed, TrustCode, console, names, numbers, say
 from shieldwall.errors import UserError, require
 from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from shieldwall.report.page.gallery import Thumbnails
     from shieldwall.results.rows import Row
 
-_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
-"""Variables that are set where there is a screen."""
+_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # variables that are set where there is a screen
 theory_app = typer.Typer(help="What the paper's theory says about a trained run.", no_args_is_help=True)
 
 
@@ -36,21 +35,16 @@ def report_command(
         help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs.")],
     radii: Annotated[str, Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
     votes: Annotated[str, Option(help="Show these votes only, such as we,mme; by default all.")] = "",
-    intervals: Annotated[bool, Option(
-        "--intervals", help="Show 95% confidence intervals, in tables and plots.")] = False,
-    envelope: Annotated[bool, Option(
-        "--envelope", help="Show one row for all sigmas of a method: the best at each radius.")] = False,
+    intervals: Annotated[bool, Option("--intervals", help="Show 95% confidence intervals.")] = False,
+    envelope: Annotated[bool, Option("--envelope", help="One row, the best, for all sigmas.")] = False,
     best_over: Annotated[str, Option(
         help="Show one row for the runs that differ in these keys, such as rho,sigma: the best.")] = "",
     choose_on: Annotated[str, Option(help="Choose these best runs by other certificates: held-out, from "
         "`certify --held-out`; the numbers shown stay those of the test inputs.")] = "",
-    table: Annotated[list[Path] | None, Option(
-        help="Write the table (.tex, .md or .csv); repeat it for more files.")] = None,
-    plot: Annotated[list[Path] | None, Option(
-        help="Plot the curves (.png, .pdf or .svg); repeat it for more files.")] = None,
+    table: Annotated[list[Path] | None, Option(help="Write the table (.tex, .md, .csv); repeatable.")] = None,
+    plot: Annotated[list[Path] | None, Option(help="Plot the curves (.png, .pdf, .svg); repeatable.")] = None,
     html: Annotated[Path | None, Option(help="Write an interactive HTML page.")] = None,
-    by_class: Annotated[bool, Option(
-        "--by-class", help="Show the distribution of p_A and certified accuracy by class.")] = False,
+    by_class: Annotated[bool, Option("--by-class", help="Show p_A and certified accuracy by class.")] = False,
     data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
@@ -68,9 +62,8 @@ def report_command(
     if plot or html:
         require("report", "--plot" if plot else "--html")
     if html and (best_over or choose_on):
-        raise UserError(
-            "--html shows each run and its own envelopes; leave out --best-over and --choose-on, or --html"
-        )
+        advice = "leave out --best-over and --choose-on, or --html"
+        raise UserError(f"--html shows each run and its own envelopes; {advice}")
     chosen_radii, chosen_votes = numbers("--radii", radii) or None, names(votes)
     for path in table or ():
         check_table_path(path)
@@ -89,11 +82,10 @@ def report_command(
     console.print(comparison, crop=False)
     for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
         console.print(to_terminal(part), crop=False)
+    for path in (*(table or ()), *(plot or ())):
+        comparison.save(path)
     for path in table or ():
-        comparison.save(path)
         say(f"table: {path}")
-    for path in plot or ():
-        comparison.save(path)
     if plot:
         say(f"plot: {', '.join(map(str, plot))}")
     if html is not None:
@@ -102,7 +94,6 @@ def report_command(
 
 
 def write_page(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
-    """Write the interactive page of these rows."""
     from shieldwall.data.datasets import dataset_spec
     from shieldwall.files import write_output
     from shieldwall.report.page.build import report_page
@@ -115,8 +106,7 @@ def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
     from shieldwall.data.datasets import load, roots
     from shieldwall.report.page.gallery import Thumbnails
 
-    if data_dir is not None:
-        roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
+    roots(data_dir)  # a data folder that does not exist is an error, not a gallery without pictures
 
     def find(name: str) -> Thumbnails | None:
         try:
@@ -141,8 +131,7 @@ def _certified(path: Path) -> Path:
 
 
 def verify_command(
-    runs: Annotated[list[Path], Argument(
-        help="Run folders, packed runs, certificate files, or pretrained names.")],
+    runs: Annotated[list[Path], Argument(help="Runs, packed runs, certificate files, or pretrained names.")],
     redraw: Annotated[int, Option(
         help="Draw this many random inputs of each run again, and compare their counts.", min=0)] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object for each run.")] = False,
@@ -169,8 +158,7 @@ def gate_command(
     at: Annotated[float, Option(help="The radius.")],
     at_least: Annotated[float, Option(help="The certified accuracy wanted there, such as 0.6.")],
     confidence: Annotated[float, Option(help="Of the lower bound and of the comparison.")] = 0.95,
-    not_worse_than: Annotated[Path | None, Option(
-        help="Another run on the same inputs, such as the last release's.")] = None,
+    not_worse_than: Annotated[Path | None, Option(help="Another run on the same inputs.")] = None,
     vote: Annotated[str, Option(help="The vote; by default we, or the only one that there is.")] = "",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:  # fmt: skip
@@ -186,7 +174,7 @@ def gate_command(
     before = None if not_worse_than is None else read(_certified(not_worse_than))
     chosen = vote or (next(iter(votes)) if len(votes) == 1 else "we")
     if before is not None and not vote and len(votes) == len(before) == 1:
-        before = {chosen: next(iter(before.values()))}
+        before = dict(zip(votes, before.values(), strict=True))
     verdict = gate(
         votes, at, at_least, run=str(run), vote=chosen, confidence=confidence, not_worse_than=before,
         other=str(not_worse_than or ""),
@@ -206,8 +194,7 @@ def attack_command(
     n: Annotated[int, Option(help="Noise samples that judge each attacked image.")] = 1_000,
     every: Annotated[int | None, Option(help="Attack only every K-th test input.", min=1)] = None,
     limit: Annotated[int | None, Option(help="Attack at most N inputs.", min=1)] = None,
-    seed: NoiseSeed = None,
-    data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+    seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Attack the smoothed classifier by PGD: robust accuracy is at most what no attack breaks.
 
@@ -240,13 +227,10 @@ def attack_command(
 def serve_command(
     runs: Annotated[list[Path], Argument(
         help="Trained run folders or pretrained names on one data set, such as several sigmas.")],
-    port: Annotated[int | None, Option(
-        help="Port; by default 8080, or the next free one.", min=0, max=65_535)] = None,
-    host: Annotated[str, Option(
-        help="Address to listen on; 0.0.0.0 lets other machines connect.")] = "127.0.0.1",
+    port: Annotated[int | None, Option(help="By default 8080 or the next free.", min=0, max=65_535)] = None,
+    host: Annotated[str, Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     data_dir: DataDir = None, device: Device = None,
-    open_page: Annotated[bool, Option(
-        "--open/--no-open", help="Open the page in a browser, if there is a screen.")] = True,
+    open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser.")] = True,
     trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Show a local page: draw, choose or upload an image and watch its certificate grow.
@@ -285,19 +269,17 @@ def diagnose_command(
     attack: Annotated[float | None, Option(
         help="L2 length of the attacks tried on other members; by default 2 sigma.")] = None,
     draws: Annotated[int, Option(help="Noise samples for the gradients at each input.")] = 200,
-    n: Annotated[int | None, Option(
-        help="Noise samples of a certificate; by default the recipe's, at most 10,000.")] = None,
-    every: Annotated[int | None, Option(
-        help="Diagnose every N-th test input; by default about 100, spread evenly.")] = None,
+    n: Annotated[int | None, Option(help="Noise samples of certificates; by default at most 10,000.")] = None,
+    every: Annotated[int | None, Option(help="Diagnose every N-th test input; by default about 100.")] = None,
     limit: Annotated[int | None, Option(help="Diagnose at most N inputs.")] = None,
-    seed: NoiseSeed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+    seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.
 
     All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
     runs with Gaussian noise.
     """
-    from shieldwall.files import disk_errors, write_atomic
+    from shieldwall.files import write_output
     from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
     from shieldwall.runs.diagnose import diagnose_run
 
@@ -307,13 +289,11 @@ def diagnose_command(
         run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
-    folder, files = run / FOLDER, diagnosis_files(diagnosis)
-    with disk_errors(folder):
-        folder.mkdir(exist_ok=True)
-    for name, content in files.items():
-        write_atomic(folder / name, content)
+    files = {run / FOLDER / name: content for name, content in diagnosis_files(diagnosis).items()}
+    for path, content in files.items():
+        write_output(path, content)
     for part in diagnosis_tables(diagnosis):
         console.print(part, crop=False)
-    numbers, *figures = (folder / name for name in files)
+    numbers, *figures = files
     say(f"\nall numbers: {numbers}")
     say(f"figures: {', '.join(map(str, figures))}")

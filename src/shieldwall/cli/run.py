@@ -7,18 +7,7 @@ from typing import Annotated, Any
 from rich.table import Table
 from typer import Argument, Option
 
-from shieldwall.cli.options import (
-    DataDir,
-    Device,
-    NoiseSeed,
-    On,
-    Run,
-    TrustCode,
-    console,
-    names,
-    numbers,
-    say,
-)
+from shieldwall.cli.options import DataDir, Device, On, Run, Seed, TrustCode, console, names, numbers, say
 from shieldwall.cli.report import report_command
 from shieldwall.errors import UserError
 from shieldwall.runs.pretrained import resolve_run, resolve_sources
@@ -35,8 +24,7 @@ def train_command(
         "--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as schedule.epochs=10.")] = None,
     seed: Annotated[int | None, Option(
         help="Seed of the initial weights, batches and noise; by default the recipe's.")] = None,
-    tensorboard: Annotated[bool, Option(
-        "--tensorboard", help="Write TensorBoard event files into the run folder.")] = False,
+    tensorboard: Annotated[bool, Option("--tensorboard", help="Write TensorBoard event files.")] = False,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Train a recipe's members into a run folder.
@@ -57,10 +45,10 @@ def train_command(
     if (init_from := ",".join(start) if start else resolved.init_from) is not None:
         sources = resolve_sources(init_from, to_write=True)
         resolved = replace(resolved, init_from=",".join(map(str, sources)))
-    folder = out if out is not None else Path("runs") / resolved.name
     run = train_run(
-        resolved, folder, data_dir=data_dir, device=device, tensorboard=tensorboard, console=console
-    )
+        resolved, out or Path("runs") / resolved.name, data_dir=data_dir, device=device,
+        tensorboard=tensorboard, console=console,
+    )  # fmt: skip
     say(f"run folder: {run.path}")
     if tensorboard:
         say(f"curves: tensorboard --logdir {run.path}")
@@ -72,8 +60,7 @@ def tune_weights_command(
     method: Annotated[str, Option(help="sween (learned) or grid (searched in steps of 0.1).")] = "sween",
     objective: Annotated[str, Option(help="What the grid search maximises: accuracy (under noise) or "
         "certified (accuracy at --radius).")] = "accuracy",
-    radius: Annotated[float | None, Option(
-        help="The radius at which to maximise certified accuracy.")] = None,
+    radius: Annotated[float | None, Option(help="Maximise certified accuracy at this radius.")] = None,
     copies: Annotated[int | None, Option(
         help="Noisy copies of each held-out image; by default 10, or 100 for certified.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
@@ -100,29 +87,23 @@ def tune_weights_command(
 
 
 def certify_command(
-    run: Annotated[Path | None, Argument(
-        help="A run folder made by `shieldwall train`, or a pretrained name.")] = None,
-    files: Annotated[list[Path] | None, Argument(
-        help="Certify these image files only, and print the answers.")] = None,
+    run: Annotated[Path | None, Argument(help="A trained run folder, or a pretrained name.")] = None,
+    files: Annotated[list[Path] | None, Argument(help="Certify these image files only.")] = None,
     model: Annotated[str | None, Option(help="Instead of RUN: your own model, module:function or hf:FOLDER, "
         "at --images and --sigma.")] = None,
-    images: Annotated[Path | None, Option(
-        help="Folder of images, with a folder for each class or labels.csv.")] = None,
-    labels: Annotated[Path | None, Option(
-        help="CSV file with the columns file,label for --images.")] = None,
-    size: Annotated[int | None, Option(
-        help="Resize and cut --images to squares of this side, such as 224.")] = None,
+    images: Annotated[Path | None, Option(help="Images in class folders, or with labels.csv.")] = None,
+    labels: Annotated[Path | None, Option(help="CSV file (file,label) for --images.")] = None,
+    size: Annotated[int | None, Option(help="Resize and cut --images to this side, such as 224.")] = None,
     sigma: Annotated[float | None, Option(help="Standard deviation of the noise for --model.")] = None,
     out: Annotated[Path | None, Option(help="The run folder for --model; by default runs/FUNCTION.")] = None,
-    n0: Annotated[int | None, Option(
-        help="Number of noise samples that select the class, for example 100.")] = None,
+    n0: Annotated[int | None, Option(help="Noise samples that select the class, for example 100.")] = None,
     n: Annotated[int | None, Option("--n", "-n", help="Number of noise samples that bound its "
         "probability, for example 10000; with --radii the maximum.")] = None,
     alpha: Annotated[float | None, Option(
         help="Failure probability of each certificate, for example 0.001.")] = None,
     every: Annotated[int | None, Option(help="Certify only every K-th test input, for example 10.")] = None,
     limit: Annotated[int | None, Option(help="Certify at most N inputs, for example 100.")] = None,
-    seed: NoiseSeed = None,
+    seed: Seed = None,
     to: Annotated[str, Option(help="Folder to write, inside the run folder.")] = CERTIFICATES,
     held_out: Annotated[bool, Option("--held-out", help="Certify the training images held out "
         "(holdout_every), into the folder held-out, for `report --choose-on held-out`.")] = False,
@@ -132,16 +113,13 @@ def certify_command(
         "ruled out, e.g. 0.25,0.5.")] = "",
     correct_only: Annotated[bool, Option("--correct-only", help="For tables: draw no samples to bound an "
         "input for which every vote selected a wrong class.")] = False,
-    bound: Annotated[str | None, Option(
-        help="Confidence bound: one-sided, or two-sided (with the runner-up).")] = None,
-    norm: Annotated[str | None, Option(
-        help="Norm of the radii: l1, l2 or linf; by default the norm of the noise.")] = None,
+    bound: Annotated[str | None, Option(help="one-sided, or two-sided (with the runner-up).")] = None,
+    norm: Annotated[str | None, Option(help="Of the radii: l1, l2 or linf; by default the noise's.")] = None,
     exact_noise: Annotated[bool | None, Option(
         "--exact-noise", help="Use exact integer noise, for 8-bit images.")] = None,
     precision: Annotated[str | None, Option(
         help="float32, tf32, float16 or bfloat16. Each precision is a different classifier.")] = None,
-    compile: Annotated[bool | None, Option(
-        "--compile/--no-compile", help="Use torch.compile: faster for long runs.")] = None,
+    compile: Annotated[bool | None, Option("--compile/--no-compile", help="Use torch.compile.")] = None,
     batch_size: Annotated[int | None, Option(
         help="Samples per forward pass. Affects speed only, up to rounding.")] = None,
     shard: Annotated[str | None, Option(help="Certify one part of the inputs, for example 3/16, or auto in a "
@@ -205,10 +183,7 @@ def certify_command(
 def merge_command(
     run: Run, to: Annotated[str, Option(help="The same as for `certify`.")] = CERTIFICATES
 ) -> None:
-    """Put the shards of `certify --shard` together, once all of them are done.
-
-    The files are those that one process writes, except for the time column.
-    """
+    """Put the shards of `certify --shard` together, to the files that one process writes."""
     from shieldwall.runs.shards import merge_run
 
     _say_report(merge_run(run, to=to, console=console).path, to)
@@ -227,8 +202,7 @@ def predict_command(
     alpha: Annotated[float, Option(help="Failure probability of each answer.")] = 0.001,
     seed: Annotated[int | None, Option(
         help="Noise seed, to get the same answers again; by default a fresh one that nobody knows.")] = None,
-    precision: Annotated[str | None, Option(
-        help="The same as for `certify`; by default the recipe's.")] = None,
+    precision: Annotated[str | None, Option(help="As for `certify`; by default the recipe's.")] = None,
     exact_noise: Annotated[bool | None, Option(
         "--exact-noise/--no-exact-noise", help="The same as for `certify`; by default the recipe's.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,

@@ -1,5 +1,6 @@
 """Studies: `study list`, `study show`, `study run` and `study report`."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
     from shieldwall.studies.steps import Places
     from shieldwall.studies.study import Study
 
-study_app = typer.Typer(
-    help="Sets of runs: every table and figure of the paper, or a YAML file of your own.",
-    no_args_is_help=True,
-)
+_HELP = "Sets of runs: every table and figure of the paper, or a YAML file of your own."
+study_app = typer.Typer(help=_HELP, no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A study's name (`shieldwall study list`) or a YAML file.")]
 Rows = Annotated[str, Option(help="Only the rows that match, such as 'drt*', and what they start from.")]
 Sigma = Annotated[str, Option(help="Only these sigmas, such as 0.5,1.0.")]
@@ -43,42 +42,37 @@ def list_command() -> None:
 @study_app.command("show")
 def show_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", runs: Runs = None,
-    cost: Annotated[bool, Option(
-        "--cost/--no-cost", help="Time one step of each kind on this machine, once.")] = True,
+    cost: Annotated[bool, Option("--cost/--no-cost", help="Time one step of each kind, once.")] = True,
     data_dir: DataDir = None, device: Device = None,
 ) -> None:  # fmt: skip
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
     from shieldwall.studies.engine import unit_seconds
-    from shieldwall.studies.steps import KINDS, steps_of, to_do
-    from shieldwall.studies.steps import cost as unit_cost
+    from shieldwall.studies.steps import KINDS, hours, steps_of, to_do
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
-    steps = steps_of(study)
-    left = to_do(steps, places)
+    left = to_do(steps := steps_of(study), places)
     seconds, _ = unit_seconds(left, places, device, console if cost else None)
-    units = {step.name: unit_cost(step, places) for step in left}
-    hours = {name: count * seconds[kind] / 3600 for name, (kind, count) in units.items() if kind in seconds}
     table = Table("", *KINDS, "hours left", box=None, header_style="bold", pad_edge=False)
     for run in study.runs:
         own = {step.kind: step for step in steps if step.run is run}
         states = [places.state(own[kind]) if kind in own else "-" for kind in KINDS]
-        due = [hours[step.name] for step in own.values() if step.name in hours]
-        table.add_row(str(run), *states, f"{sum(due):.2f}" if due else "")
+        due = [step for step in left if step.run is run]
+        price = hours(due, places, seconds)
+        table.add_row(str(run), *states, f"{price:.2f}" if due and not math.isnan(price) else "")
     say(study.title)
     say(table, crop=False)
     for run in study.runs:
         if error := places.failure(run).get("error"):
             say(f"{places.folder(run)}: failed: {error}")
-    if hours:
-        say(f"left: {sum(hours.values()):.1f} hours of one core or GPU, by the time of one step of each kind")
+    if left and not math.isnan(price := hours(left, places, seconds)):
+        say(f"left: {price:.1f} hours of one core or GPU, by the time of one step of each kind")
     say(f"next: shieldwall study run {study.command}")
 
 
 @study_app.command("run")
 def run_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", on: On = "local",
-    jobs: Annotated[int | None, Option(
-        help="Number of workers; by default one for each GPU, or for each core.")] = None,
+    jobs: Annotated[int | None, Option(help="Workers; by default one for each GPU or core.")] = None,
     minutes: Annotated[float | None, Option(help="Stop after this time; the same command resumes.")] = None,
     runs: Runs = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
@@ -92,12 +86,10 @@ def run_command(
 
     study, places = _opened(name, rows, sigma, scale, runs, data_dir)
     say(study.title)
-    left, failed = run_steps(
-        steps_of(study), places, console, on=on, jobs=jobs, minutes=minutes, device=device
-    )
+    steps = steps_of(study)
+    left, failed = run_steps(steps, places, console, on=on, jobs=jobs, minutes=minutes, device=device)
     if failed:
-        others = len(left) - len(failed)
-        say(f"failed steps: {len(failed)}; steps that need them, or are left: {others}")
+        say(f"failed steps: {len(failed)}; steps that need them, or are left: {len(left) - len(failed)}")
         raise typer.Exit(1)
     if left:
         say(f"{len(left)} steps are left; run the same command to resume")

@@ -1,21 +1,20 @@
-"""The known data sets by name: what each one is, where it is stored, how it is downloaded and loaded.
-
-Torch-free until a set is loaded.
-"""
+"""The known data sets by name: where each is, how it is downloaded and loaded; torch-free until then."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+from rich.console import Console
+
+from shieldwall.console import QUIET
 from shieldwall.errors import UserError, checked, unknown_name
 from shieldwall.texts import read_yaml
 
 if TYPE_CHECKING:
     from shieldwall.data.splits import Dataset
-
 
 Place = Path | Literal["built in"] | None
 OWN = "folder:"  # what the name of a folder of your own images starts with
@@ -29,8 +28,6 @@ class DatasetSpec(NamedTuple):
 
 
 class Location(NamedTuple):
-    """The folder of a data set and the path of each of its files."""
-
     folder: Path
     members: Mapping[str, Path]
 
@@ -52,9 +49,8 @@ class _Known:
     unpacked: Sequence[str] = ()  # SHA-256 of each member, where `files` is an archive of them
 
 
-KNOWN = {
-    name: _Known(**content) for name, content in read_yaml(Path(__file__).with_name("sets.yaml"))[0].items()
-}
+_SETS = read_yaml(Path(__file__).with_name("sets.yaml"))[0]
+KNOWN = {name: _Known(**content) for name, content in _SETS.items()}
 NAMES = tuple(KNOWN)
 
 
@@ -65,7 +61,7 @@ def own_name(folder: Path | str, options: Mapping[str, str]) -> str:
 
 def _load_own(name: str) -> "Dataset":
     """The images of a folder: those of train/ and of test/ or val/, or all of them for tests."""
-    from shieldwall.data.image_files import read_image_files
+    from shieldwall.data.images import BY_NUMBER, read_image_files
     from shieldwall.data.splits import Dataset, TensorSplit
 
     folder, _, query = name.removeprefix(OWN).partition("?")
@@ -80,18 +76,15 @@ def _load_own(name: str) -> "Dataset":
         part /= "test" if (part / "test").is_dir() else "val"
         *test, classes = read_image_files(part, labels=labels, size=size, classes=trained)
         if train[0].shape[1:] != test[0].shape[1:]:
-            raise UserError(
-                f"the images in {folder}/train and in {part} differ in size or colours; add ?size=N"
-            )
+            both = f"the images in {folder}/train and in {part}"
+            raise UserError(f"{both} differ in size or colours; add ?size=N")
     else:
         *test, classes = read_image_files(part, labels=labels, size=size)
         train, numbers = [tensor[:0] for tensor in test], _numbers(int(options.get("classes", 0)))
         if 0 < len(numbers) != len(classes):
             if not {*classes} <= {*numbers}:
-                raise UserError(
-                    f"{part} has {len(classes)} classes and the model {len(numbers)}; name class folders, "
-                    "or labels, by the class's number"
-                )
+                what = f"{part} has {len(classes)} classes and the model {len(numbers)}"
+                raise UserError(f"{what}; {BY_NUMBER}")
             classes = numbers
     _, channels, height, width = test[0].shape
     splits = TensorSplit(train[0], train[1]), TensorSplit(test[0], test[1])
@@ -102,8 +95,7 @@ def _load_own(name: str) -> "Dataset":
 def dataset_spec(name: str) -> DatasetSpec:
     """The shape (C, H, W) and the class names of the data set `name`, without its files.
 
-    ImageNet's class names are those of its folders; here they are the numbers 0 to 999. Those of a folder of
-    your own are read.
+    ImageNet's classes are named by numbers here, and by its folders once it is loaded.
     """
     if name.startswith(OWN):
         own = _load_own(name)
@@ -114,7 +106,6 @@ def dataset_spec(name: str) -> DatasetSpec:
 
 
 def _numbers(classes: int) -> tuple[str, ...]:
-    """The names of classes that have numbers."""
     return tuple(map(str, range(classes)))
 
 
@@ -123,20 +114,17 @@ def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int
     if name.startswith(OWN):
         own = _load_own(name)
         return len(own.train), len(own.test)
-    try:
-        paths = list(locate(name, data_dir).members.values())
-    except UserError:
-        paths = []
-    if not paths:
+    if place(name, data_dir) in (None, "built in"):
         train, test = _known(name).sizes
-    elif name.startswith("imagenet"):
+        return train, test
+    paths = list(locate(name, data_dir).members.values())
+    if name.startswith("imagenet"):
         train, test = (sum(1 for _ in path.glob("*/*")) for path in paths)
-    elif name == "cifar10":
+        return train, test
+    if name == "cifar10":
         *batches, test = (path.stat().st_size // 3073 for path in paths)
-        train = sum(batches)
-    else:
-        train, test = _idx_length(paths[1]), _idx_length(paths[3])
-    return train, test
+        return sum(batches), test
+    return _idx_length(paths[1]), _idx_length(paths[3])
 
 
 def _idx_length(labels: Path) -> int:
@@ -178,19 +166,16 @@ def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
     return Dataset(name, splits[0], splits[1], classes, shape)
 
 
-def fetch(name: str, destination: Path | None = None, base_url: str | None = None,
-          on_progress: Callable[[str, int, int], None] | None = None) -> Path:  # fmt: skip
-    """Download the missing files of the data set `name` into `destination`, and return the set's folder.
-
-    `destination` is by default the first root that is searched. `base_url` replaces the official source.
-    `on_progress` is called with a file's name, the bytes received and the total bytes.
-    """
+def fetch(
+    name: str, destination: Path | None = None, base_url: str | None = None, console: Console = QUIET
+) -> Path:
+    """Download the missing files of a data set, by default into the first root, and return its folder."""
     from shieldwall.data.files import download, has_sha256, unpack
 
     known = _known(name)
     if not known.files:
         raise UserError(f"{name} cannot be fetched: {known.advice}")
-    root = roots()[0] if destination is None else destination
+    root = destination or roots()[0]
     folder = root / known.folders[0]
     members = (folder / f"{member}{known.suffixes[0]}" for member in known.members)
     if known.unpacked and all(map(has_sha256, members, known.unpacked)):
@@ -198,19 +183,18 @@ def fetch(name: str, destination: Path | None = None, base_url: str | None = Non
     url = (base_url or known.url).rstrip("/") + "/"
     for file, (size, sha256) in known.files.items():
         target = (root if name == "cifar10" else folder) / file
-        download(url + file, target, size, sha256, on_progress)
+        download(url + file, target, size, sha256, console)
         if name == "cifar10":
             unpack(target, folder)
     return folder
 
 
 def status(data_dir: Path | str | None = None) -> list[tuple[str, Place, str]]:
-    """Every data set's name, place and description."""
     return [(name, place(name, data_dir), known.description) for name, known in KNOWN.items()]
 
 
 def place(name: str, data_dir: Path | str | None = None) -> Place:
-    """The folder of a data set, None where it is not here; without the data folder that is an error."""
+    """The folder of a data set, None where it is not here; a data folder that is not there is an error."""
     roots(data_dir)
     try:
         return "built in" if name == "digits" else locate(name, data_dir).folder
@@ -219,7 +203,6 @@ def place(name: str, data_dir: Path | str | None = None) -> Place:
 
 
 def roots(data_dir: Path | str | None = None) -> list[Path]:
-    """The folders to search, in this order."""
     places = [] if data_dir is None else [_expanded(data_dir)]
     if places and not places[0].is_dir():
         raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
@@ -242,18 +225,17 @@ def locate(name: str, data_dir: Path | str | None = None) -> Location:
     known = _known(name)
     if not known.members:
         return Location(Path(name), {})
-    advice = known.advice or f"run `shieldwall data fetch {name}`"
     folders = [root / below for root in roots(data_dir) for below in known.folders]
-    incomplete: UserError | None = None
+    reasons = []
     for folder in folders:
         members = _members(folder, known)
         missing = [member + known.suffixes[0] for member in known.members if member not in members]
         if not missing:
             return Location(folder, members)
-        if members and incomplete is None:
-            incomplete = UserError(f"{name} in {folder} is incomplete: {missing[0]} is missing; {advice}")
-    searched = ", ".join(map(str, folders))
-    raise incomplete or UserError(f"{name} was not found; looked in {searched}; {advice}")
+        if members:
+            reasons.append(f"{name} in {folder} is incomplete: {missing[0]} is missing")
+    reasons.append(f"{name} was not found; looked in {', '.join(map(str, folders))}")
+    raise UserError(f"{reasons[0]}; {known.advice or f'run `shieldwall data fetch {name}`'}")
 
 
 def _known(name: str) -> _Known:

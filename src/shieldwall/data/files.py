@@ -1,7 +1,4 @@
-"""Files of data sets as arrays (idx, CIFAR-10's binary version, the packaged digits), and downloads.
-
-Torch-free. A pair (pixels, labels) is uint8 (M, C, H, W) and int64 (M,).
-"""
+"""Files of data sets as arrays, torch-free, and downloads: pixels uint8 (M, C, H, W), labels int64 (M,)."""
 
 import gzip
 import hashlib
@@ -9,7 +6,7 @@ import math
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
@@ -17,19 +14,19 @@ from urllib import request
 from urllib.error import HTTPError
 
 import numpy as np
+from rich.console import Console
 
+from shieldwall.console import progress_bar
 from shieldwall.errors import UserError
-from shieldwall.files import atomic_file, disk_errors
+from shieldwall.files import atomic_file, disk_errors, write_atomic
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
-Progress = Callable[[str, int, int], None]
 
 _CHUNK = 1 << 20
 _UNSIGNED_BYTES = 0x800
 _CIFAR_SHAPE = (3, 32, 32)
 _CIFAR_RECORD = 1 + math.prod(_CIFAR_SHAPE)
-_FULL_INK = 16
 _MOST_BYTES = 2**28  # of an unpacked file; the largest that is published has 47 MB
 _TIMEOUT_S = 30.0
 
@@ -41,7 +38,6 @@ HANDLERS: tuple[type[request.BaseHandler], ...] = (
 
 
 def corrupt_file(path: Path, name: str, what: str) -> UserError:
-    """The error for `path`, a damaged file of the data set `name`; `what` is the damage."""
     return UserError(f"{path} {what}; delete it and run `shieldwall data fetch {name}`")
 
 
@@ -68,7 +64,7 @@ def read_digits() -> tuple[Pair, Pair]:
     """The packaged digits: every fifth image is for testing, the others are for training."""
     with np.load(Path(__file__).with_name("digits.npz"), allow_pickle=False) as archive:
         images, labels = archive["images"], archive["labels"].astype(np.int64)
-    pixels = np.rint(images * (255 / _FULL_INK)).astype(np.uint8)[:, None]
+    pixels = np.rint(images * (255 / 16)).astype(np.uint8)[:, None]  # full ink is 16
     test = np.arange(len(labels)) % 5 == 0
     return (pixels[~test], labels[~test]), (pixels[test], labels[test])
 
@@ -110,22 +106,18 @@ def _content(path: Path, name: str) -> tuple[bytearray, bool]:
     return content, False
 
 
-def download(url: str, target: Path, size: int, sha256: str, on_progress: Progress | None = None) -> None:
-    """Download the https address `url` to `target` and check its length and checksum, unless it is there.
-
-    `on_progress` is called with the file's name, the bytes received and `size`.
-    """
+def download(url: str, target: Path, size: int, sha256: str, console: Console) -> None:
+    """Download the https address `url` to `target` and check its length and checksum, unless it is there."""
     if has_sha256(target, sha256):
         return
     digest, received = hashlib.sha256(), 0
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with _open(url) as response, atomic_file(target) as file:
-        while chunk := _receive(response, url, size + 1 - received):
+    with _open(url) as reply, atomic_file(target) as file, progress_bar(console, target.name, size) as show:
+        while chunk := _receive(reply, url, size + 1 - received):
             received += file.write(chunk)
             digest.update(chunk)
-            if on_progress is not None:
-                on_progress(target.name, min(received, size), size)
+            show(min(received, size), f"{received / 2**20:.0f} of {size / 2**20:.0f} MB")
         if received < size:
             raise _not_fetched(url, f"the connection closed after {received:,} of {size:,} bytes")
         if received > size or digest.hexdigest() != sha256:
@@ -134,7 +126,6 @@ def download(url: str, target: Path, size: int, sha256: str, on_progress: Progre
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
-    """Whether the file is there with this checksum."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -148,18 +139,18 @@ def _open(url: str) -> IO[bytes]:
     for handler in HANDLERS:
         opener.add_handler(handler())
     try:
-        response: IO[bytes] = opener.open(url, timeout=_TIMEOUT_S)
+        reply: IO[bytes] = opener.open(url, timeout=_TIMEOUT_S)
     except HTTPError as error:
         error.close()
         raise UserError(f"{url} answered {error.code} {error.reason}") from error
     except (OSError, HTTPException, ValueError) as error:
         raise _not_fetched(url, str(getattr(error, "reason", error))) from error
-    return response
+    return reply
 
 
-def _receive(response: IO[bytes], url: str, at_most: int) -> bytes:
+def _receive(reply: IO[bytes], url: str, at_most: int) -> bytes:
     try:
-        return response.read(min(_CHUNK, at_most))
+        return reply.read(min(_CHUNK, at_most))
     except (OSError, HTTPException) as error:
         raise _not_fetched(url, str(error)) from error
 
@@ -176,9 +167,7 @@ def unpack(archive: Path, folder: Path) -> None:
             for entry in tar:
                 # Plain files by their last name alone: nothing in an archive can point outside the folder.
                 if entry.isfile() and (source := tar.extractfile(entry)) is not None:
-                    part = folder / f".{Path(entry.name).name}.part"
-                    part.write_bytes(source.read())
-                    part.replace(folder / Path(entry.name).name)
+                    write_atomic(folder / Path(entry.name).name, source.read())
         archive.unlink()
     except (OSError, tarfile.TarError) as error:
         raise UserError(f"cannot unpack {archive}: {error}; run the same command to try again") from error

@@ -1,13 +1,12 @@
-"""Images in class folders, in ImageNet's layout, decoded when they are needed.
+"""Images in class folders, in ImageNet's layout, decoded when they are needed, by a thread for each core.
 
-Decoding and resizing leave other threads running, so a thread for each core decodes. Of several processes
-each decodes its own share of a batch. In memory are two batches, and the paths.
+Of several processes each decodes its own share of a batch. In memory are two batches, and the paths.
 """
 
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, repeat
 from pathlib import Path
@@ -35,9 +34,7 @@ _MAX_PIXELS = 80_000_000
 class FolderSplit(Split):
     """A split of image files, cut to squares; decoded one batch ahead of the caller."""
 
-    def __init__(
-        self, paths: Sequence[str], labels: Tensor, side: int = 224, augmented: bool = False
-    ) -> None:
+    def __init__(self, paths: Sequence[str], labels: Tensor, side: int = 224, augmented: bool = False):
         self.paths, self.labels, self.side, self.augmented = paths, labels, side, augmented
 
     def images(self, indices: Rows) -> Tensor:
@@ -92,12 +89,18 @@ class FolderSplit(Split):
     def _image(self, row: int, key: int | None = None) -> Tensor:
         """The centre of an image, or the random crop that a key names."""
 
-        def crop(image: Image.Image) -> Image.Image:
-            if key is None:
-                return centre_crop(image, self.side, round(self.side * _MARGIN))
-            return random_crop(image, key, self.side)
-
-        return _decode(self.paths[row], crop)
+        path = self.paths[row]
+        try:
+            with Image.open(path, formats=("JPEG", "PNG")) as image:
+                if image.width * image.height > _MAX_PIXELS:
+                    raise ValueError(f"it has more than {_MAX_PIXELS:,} pixels")
+                if key is None:
+                    cropped = centre_crop(image.convert("RGB"), self.side, round(self.side * _MARGIN))
+                else:
+                    cropped = random_crop(image.convert("RGB"), key, self.side)
+        except Exception as error:  # Pillow's decoders raise nearly anything on a broken file
+            raise UserError(f"{path} cannot be read as an image: {error}") from error
+        return torch.from_numpy(np.array(cropped)).permute(2, 0, 1)[None]
 
     def _collate(self, decoded: Iterable[Tensor], device: Device) -> Tensor:
         none = torch.empty((0, 3, self.side, self.side), dtype=torch.uint8)
@@ -106,12 +109,9 @@ class FolderSplit(Split):
 
 def read_folders(train: Path, test: Path, side: int) -> tuple[FolderSplit, FolderSplit, tuple[str, ...]]:
     """Both splits and the class names, which are the sorted folder names; no image is opened."""
-    classes, others = (
-        sorted(entry.name for entry in _entries(folder) if entry.is_dir()) for folder in (train, test)
-    )
-    for folder, names in ((train, classes), (test, others)):
-        if not names:
-            raise UserError(f"{folder} is empty: a folder of images for each class was expected in it")
+    classes, others = (sorted(e.name for e in _entries(folder) if e.is_dir()) for folder in (train, test))
+    if empty := train if not classes else test if not others else None:
+        raise UserError(f"{empty} is empty: a folder of images for each class was expected in it")
     if odd := sorted(set(classes) ^ set(others)):
         raise UserError(f"{train} and {test} must hold the same class folders; {odd[0]} is in only one")
     return _split(train, classes, side, augmented=True), _split(test, classes, side), tuple(classes)
@@ -136,18 +136,6 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
             return [entry for entry in entries if not entry.name.startswith(".")]
     except OSError as error:
         raise UserError(f"{folder} cannot be read as a folder: {error.strerror}") from error
-
-
-def _decode(path: str, crop: Callable[[Image.Image], Image.Image]) -> Tensor:
-    try:
-        with Image.open(path, formats=("JPEG", "PNG")) as image:
-            if image.width * image.height > _MAX_PIXELS:
-                raise ValueError(f"it has more than {_MAX_PIXELS:,} pixels")
-            cropped = crop(image.convert("RGB"))
-    # Pillow's decoders raise nearly anything on a broken file.
-    except Exception as error:
-        raise UserError(f"{path} cannot be read as an image: {error}") from error
-    return torch.from_numpy(np.array(cropped)).permute(2, 0, 1)[None]
 
 
 def random_crop(image: Image.Image, key: int, side: int) -> Image.Image:

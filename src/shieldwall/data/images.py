@@ -1,4 +1,4 @@
-"""Image files that anyone may have made -> upright pixels of 8 bits, or a refusal.
+"""Image files that anyone may have made -> upright pixels of 8 bits, or a refusal; and folders of them.
 
     header (few enough pixels, one frame) -> decoded -> turned as its EXIF says -> on white -> grey or colour
 
@@ -6,14 +6,21 @@ What costs nothing to check is checked first: nothing is decoded before its size
 v -> 255 v / 65535, rounded. `predict` and `serve` both read images here, so that they see the same.
 """
 
+import csv
 import io
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
+from torch import Tensor
 
 from shieldwall.errors import UserError
+from shieldwall.texts import read_file
 
 MAX_PIXELS = 24_000_000
 MAX_BYTES = 2**25  # of a file
@@ -22,6 +29,8 @@ TOO_LARGE = 413
 _LONGEST = 50  # how many times as long as the other a side may be: the shorter one may be enlarged
 _ORIENTATION = 0x0112
 _LYING = range(5, 9)  # EXIF orientations that swap width and height
+_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif"}
+BY_NUMBER = "name class folders, or labels, by the class's number"
 
 
 class ImageRejected(UserError):  # noqa: N818 - it says what became of the image
@@ -84,9 +93,8 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
 
 def _open(content: bytes) -> Image.Image:
     """The image with its header read and nothing decoded."""
-    too_many_pixels = ImageRejected(
-        TOO_LARGE, f"the image has more than {MAX_PIXELS // 10**6} million pixels; choose a smaller one"
-    )
+    limit = f"the image has more than {MAX_PIXELS // 10**6} million pixels; choose a smaller one"
+    too_many_pixels = ImageRejected(TOO_LARGE, limit)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -99,3 +107,81 @@ def _open(content: bytes) -> Image.Image:
     if image.width * image.height > MAX_PIXELS:
         raise too_many_pixels
     return image
+
+
+def read_image_files(
+    folder: Path, *, labels: Path | None = None, size: int | None = None, classes: Sequence[str] = ()
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """The images (M, C, H, W) of a folder, in the order of their names, labels (M,), and the classes' names.
+
+    Images are in colour unless all are grey. Where nothing says their labels, all labels are -1.
+
+    Args:
+        labels: a CSV file with the columns `file` and `label`; by default labels.csv in the folder, if there
+            is one, and else the names of the class folders.
+        size: the side of the square that images are resized and cut to; by default all must have one size.
+        classes: the names that labels have; by default those found, in order.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder of images: it does not exist")
+    alone, inside = (
+        sorted(path for path in folder.glob(pattern) if path.suffix.lower() in _SUFFIXES)
+        for pattern in ("*", "*/*")
+    )
+    files, table = alone or inside, labels or folder / "labels.csv"
+    if not files:
+        raise UserError(f"{folder} has no images ({' '.join(sorted(_SUFFIXES))}) and no class folders")
+    labelled: list[str] = []
+    if labels is not None or table.is_file():
+        by_name = _read_labels(table)
+        names = [path.relative_to(folder).as_posix() for path in files]
+        if missing := [name for name in names if name not in by_name]:
+            raise UserError(f"{table} has no label for {missing[0]}")
+        labelled = [by_name[name] for name in names]
+    elif not alone:
+        labelled = [path.parent.name for path in files]
+    known = tuple(classes) or _classes(labelled)
+    numbers = {name: number for number, name in enumerate(known)}
+    if unknown := [name for name in labelled if name not in numbers]:
+        what = f"{unknown[0]!r} is not one of the {len(known)} classes {', '.join(known[:5])}, ..."
+        raise UserError(f"{what}; {BY_NUMBER}")
+    made = [numbers[name] for name in labelled] or [-1] * len(files)
+    return torch.from_numpy(_pixels(files, size)), torch.tensor(made), known
+
+
+def _classes(names: Sequence[str]) -> tuple[str, ...]:
+    """The names in order; numbers mean the classes of these numbers, of which some may not occur."""
+    if names and all(name.isdecimal() for name in names):
+        return tuple(map(str, range(max(map(int, names)) + 1)))
+    return tuple(sorted(set(names)))
+
+
+def _read_labels(table: Path) -> dict[str, str]:
+    try:
+        lines = io.StringIO(read_file(table).decode("utf-8-sig"), newline="")
+        return {row["file"]: row["label"].strip() for row in csv.DictReader(lines)}
+    except (UserError, KeyError, AttributeError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{table} is no table of labels: it needs the columns file,label ({error})") from None
+
+
+def _pixels(files: Sequence[Path], size: int | None) -> NDArray[np.uint8]:
+    pictures = [_read(file, size) for file in files]
+    is_grey = all(picture.is_grey for picture in pictures)
+    images = [picture.image for picture in pictures]
+    for file, image in zip(files, images, strict=True):
+        if image.size != images[0].size:
+            have, first = ("{} x {}".format(*each.size) for each in (image, images[0]))
+            raise UserError(f"{file} is {have} pixels and {files[0].name} {first}; give a size for all")
+    stacked = np.stack([np.asarray(image.convert("L" if is_grey else "RGB")) for image in images])
+    return stacked[:, None] if is_grey else stacked.transpose(0, 3, 1, 2).copy()
+
+
+def _read(file: Path, size: int | None) -> Picture:
+    """The picture, as a square of this size where one is given."""
+    try:
+        picture = read_picture(read_file(file), "RGB", least=(size or 10**6,) * 2)
+        if size is None or picture.image.size == (size, size):
+            return picture
+        return replace(picture, image=centre_crop(picture.image, size, size))
+    except ValueError as error:  # a UserError, or ImageRejected
+        raise UserError(f"{file} is not a readable image: {error}") from None

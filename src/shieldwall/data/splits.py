@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from shieldwall.data.image_files import read_image_files
+from shieldwall.data.images import read_image_files
 from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.errors import UserError, check
 
@@ -84,10 +84,7 @@ class Split(ABC):
         """
 
     def digest(self) -> str:
-        """SHA-256 of the images' shape, the labels and every pixel, in the split's order.
-
-        This reads all images once. A split whose images are expensive to read may hash what identifies them.
-        """
+        """SHA-256 of the images' shape, the labels and every pixel; all images are read once."""
         rows, step = range(len(self)), _HASHED_AT_A_TIME
         chunks = (self.images(rows[start : start + step]) for start in rows[::step])
         return _digest((len(rows), *self.images(rows[:1]).shape[1:]), self.labels, torch.float32, chunks)
@@ -126,13 +123,11 @@ class TensorSplit(Split):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A named data set, its class names and the shape (C, H, W) of its images."""
-
     name: str
     train: Split
     test: Split
     classes: tuple[str, ...]
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # of an image, (C, H, W)
 
 
 def to_float(pixels: Tensor) -> Tensor:
@@ -179,38 +174,33 @@ def check_split(
 
 
 def _checked_images(images: Tensor) -> Tensor:
-    """Check images (M, C, H, W), and return them as uint8 or as float32 in [0, 1]."""
-    is_tensor = isinstance(images, Tensor)
-    check(is_tensor, "images must be a torch tensor (M, C, H, W)", type(images).__name__)
+    """Images (M, C, H, W) as uint8, or as float32 in [0, 1]."""
+    check(isinstance(images, Tensor), "images must be a torch tensor (M, C, H, W)", type(images).__name__)
     if images.ndim != 4 or not images.numel():
         hint = "; for grey images pass images[:, None]" if images.ndim == 3 else ""
-        raise UserError(
-            f"images must be a batch (M, C, H, W) of at least one; given shape: {tuple(images.shape)}{hint}"
-        )
+        rule = "images must be a batch (M, C, H, W) of at least one"
+        raise UserError(f"{rule}; given shape: {tuple(images.shape)}{hint}")
     if images.dtype == torch.uint8:
         return images
-    hint = "for pixels from 0 to 255 call .to(torch.uint8) first"
-    is_float = images.is_floating_point()
-    check(is_float, "images must be uint8, or floats in [0, 1]", f"{_name(images.dtype)}; {hint}")
+    given = f"{_name(images.dtype)}; for pixels from 0 to 255 call .to(torch.uint8) first"
+    check(images.is_floating_point(), "images must be uint8, or floats in [0, 1]", given)
     images = images.detach().float()
     low, high = (float(end) for end in images.aminmax())
     if math.isnan(low):
         first = int(images.isnan().flatten(1).any(1).nonzero()[0])
         raise UserError(f"images contain NaN, first in image {first}; repair or remove these images")
-    hint = "divide pixels by 255, and normalise inside the model (sw.Normalize)"
-    fits = low >= 0 and high <= 1
-    check(fits, "images that are floats must lie in [0, 1]", f"[{low:g}, {high:g}]; {hint}")
+    given = f"[{low:g}, {high:g}]; divide pixels by 255, and normalise inside the model (sw.Normalize)"
+    check(low >= 0 and high <= 1, "images that are floats must lie in [0, 1]", given)
     return images
 
 
 def _checked_labels(labels: Tensor, images: Tensor) -> Tensor:
-    """Check labels, one for each image, and return them as int64 (M,) on the images' device."""
+    """Labels, one for each image, as int64 (M,) on the images' device."""
     check(isinstance(labels, Tensor), "labels must be a torch tensor (M,)", type(labels).__name__)
     if labels.shape != images.shape[:1]:
         hint = "; of one-hot labels pass labels.argmax(1)" if labels.ndim == 2 else ""
-        raise UserError(
-            f"labels must be one for each of {len(images):,} images; given shape: {tuple(labels.shape)}{hint}"
-        )
+        rule = f"labels must be one for each of {len(images):,} images"
+        raise UserError(f"{rule}; given shape: {tuple(labels.shape)}{hint}")
     is_whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
     kind = f"{_name(labels.dtype)}; call .long() first"
     check(is_whole, "labels must be whole numbers, such as int64", kind)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,15 @@ class Certification:
             raise unknown_name("precision", self.precision, PRECISIONS)
         check(self.every >= 1, "certification.every must be at least 1", self.every)
         check(self.limit is None or self.limit >= 1, "certification.limit must be at least 1", self.limit)
+
+    def changed(self, **changes: Any) -> "Certification":
+        """The same but for what is not None here."""
+        chosen: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, **chosen)
+
+    def inputs(self, available: int) -> range:
+        """The indices of the inputs to certify."""
+        return range(0, available, self.every)[: self.limit]
 
 
 @dataclass(frozen=True)

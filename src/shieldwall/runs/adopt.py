@@ -14,8 +14,7 @@ from shieldwall.models.registry import own_members
 from shieldwall.recipes import Recipe
 from shieldwall.runs.folder import RunFolder
 
-NOT_TRAINED = "none"
-"""The method of a run whose members were trained elsewhere."""
+NOT_TRAINED = "none"  # the method of a run whose members were trained elsewhere
 
 
 def adopt_run(
@@ -24,13 +23,8 @@ def adopt_run(
 ) -> tuple[RunFolder, int]:  # fmt: skip
     """The run folder `path` of a model and of the images in a folder, and the number of members.
 
-    An existing folder must be of both.
-
-    Args:
-        model: module:function, where the function returns a model or several, or hf:FOLDER.
-        images: a folder of images (`Split.from_folder`).
-        sigma: the standard deviation of the noise that certificates are made with.
-        labels, size: as for `Split.from_folder`.
+    `model` is module:function, where the function returns a model or several, or hf:FOLDER. `labels` and
+    `size` are as for `Split.from_folder`. An existing run folder must be of the same model and images.
     """
     options = {"labels": labels, "size": size}
     asked = {name: str(value) for name, value in options.items() if value is not None}
@@ -51,9 +45,8 @@ def adopt_run(
     for file, member in zip(run.member_paths(), members, strict=True):
         stored, given = load_tensors(file)[0], member.state_dict()
         if stored.keys() != given.keys() or not all(stored[k].equal(given[k].cpu()) for k in given):
-            raise UserError(
-                f"{run.path} has other weights than {model} now; choose another folder with --out"
-            )
+            what = f"{run.path} has other weights than {model} now"
+            raise UserError(f"{what}; choose another folder with --out")
     return run, count_members(members)
 
 
@@ -67,9 +60,9 @@ def _num_classes(model: str, members: list[nn.Module], shape: tuple[int, int, in
         except Exception as error:  # the code is the user's, and may fail in any way
             reason = str(error).partition("\n")[0]
             raise UserError(f"model {model!r} does not accept images of shape {shape}: {reason}") from error
-        if not all(is_scores(one, 2) for one in scores):
+        if not all(is_scores(of_one, 2) for of_one in scores):
             raise UserError(f"model {model!r} must return scores (B, K) for images (B, ...)")
-        counts |= {one.shape[1] for one in scores}
+        counts |= {of_one.shape[1] for of_one in scores}
     if len(counts) > 1:
         raise UserError(f"model {model!r}: all members must share the classes; they have {sorted(counts)}")
     return int(counts.pop())

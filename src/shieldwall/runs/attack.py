@@ -15,58 +15,44 @@ from rich.console import Console
 from torch import Tensor
 
 from shieldwall import seeds
-from shieldwall.console import progress_bar
+from shieldwall.console import QUIET, progress_bar
 from shieldwall.ensembles.ensemble import Ensemble
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 from shieldwall.files import write_output
 from shieldwall.models.attack import TINY, smoothed_pgd
 from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.results.attacks import Attack
-from shieldwall.runs.environment import QUIET
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, classifier_of, noise_of
 from shieldwall.smoothing.certify import predict
 from shieldwall.vocabulary import ABSTAIN
 
-_NUMBERS = 2**22
-"""Of the noisy images that are attacked at a time."""
+_NUMBERS = 2**22  # of the noisy images that are attacked at a time
 
 
 def attack_run(
     path: Path | str,
-    *,
-    vote: str = "we",
-    lengths: Sequence[float] = (),
-    steps: int = 20,
-    samples: int = 32,
-    n: int = 1_000,
-    alpha: float = 0.001,
-    every: int | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
-    data_dir: Path | None = None,
-    device: str | None = None,
-    console: Console = QUIET,
-) -> Attack:
-    """Attack the smoothed classifier of a vote, and write what is found to `attack/VOTE.tsv` of the run.
+    *, vote: str = "we", lengths: Sequence[float] = (), steps: int = 20, samples: int = 32, n: int = 1_000,
+    alpha: float = 0.001, every: int | None = None, limit: int | None = None, seed: int | None = None,
+    data_dir: Path | None = None, device: str | None = None, console: Console = QUIET,
+) -> Attack:  # fmt: skip
+    """Attack the smoothed classifier of a vote, and write the result to `attack/VOTE.tsv` of the run.
 
-    Args:
-        lengths: L2 lengths of the attack; by default one to four times sigma.
-        steps, samples: PGD steps, and the noise samples m of each gradient.
-        every, limit: which test inputs; by default those that the recipe certifies.
+    L2 `lengths` are by default one to four times sigma, the inputs those that the recipe certifies. `samples`
+    are the noise samples m of a gradient.
     """
     run = RunFolder(path)
     noise, which = noise_of(run.recipe), run.recipe.certification
     if not isinstance(noise, Gaussian):
         raise UserError(f"the attack has an L2 length; {path} was trained with {run.recipe.noise} noise")
     tried = sorted(set(lengths) or {noise.sigma * k for k in (1, 2, 3, 4)})
-    if not 0 < tried[0] <= tried[-1] < math.inf or min(steps, samples) < 1:
-        given = f"{tried}, {steps} and {samples}"
-        raise UserError(f"lengths, steps and samples of the attack must be positive; given: {given}")
+    is_positive = 0 < tried[0] <= tried[-1] < math.inf and min(steps, samples) >= 1
+    given = f"{tried}, {steps} and {samples}"
+    check(is_positive, "lengths, steps and samples of the attack must be positive", given)
     trained = TrainedRun.open(run, data_dir=data_dir, device=device)
     seed, where, test = run.recipe.seed if seed is None else seed, trained.device, trained.dataset.test
-    indices = np.arange(0, len(test), every or which.every)[: limit or which.limit]
+    indices = np.array(which.changed(every=every, limit=limit).inputs(len(test)))
     images, truth = test.images(indices.tolist()).to(where), test.labels[indices].to(where)
     if (truth < 0).any():
         raise UserError(f"{run.recipe.data} has no labels, without which no answer is wrong")
@@ -95,7 +81,7 @@ def attack_run(
                 is_wrong = (answers.labels != truth[rows].cpu().numpy()) & (answers.labels != ABSTAIN)
                 broken[standing[start : start + at_a_time][is_wrong]] = epsilon
             show(done, f"length {epsilon:g}")
-        found = Attack(indices, truth.cpu().numpy(), broken, np.array([0.0, *tried]))
+        attack = Attack(indices, truth.cpu().numpy(), broken, np.array([0.0, *tried]))
         settings = {"steps": steps, "samples": samples, "n": n, "alpha": alpha, "seed": seed}
-        write_output(run.path / "attack" / f"{vote}.tsv", found.to_tsv(settings).encode())
-    return found
+        write_output(run.path / "attack" / f"{vote}.tsv", attack.to_tsv(settings).encode())
+    return attack

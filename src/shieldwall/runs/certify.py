@@ -3,31 +3,29 @@
 import json
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 from rich.console import Console
 from torch import Tensor
 
-from shieldwall.console import defer_interrupt, progress_bar
+from shieldwall.console import QUIET, defer_interrupt, progress_bar
 from shieldwall.data.datasets import split_sizes
 from shieldwall.devices import check_memory, device_of, resolve_device, threads
 from shieldwall.ensembles.votes import VoteSet
-from shieldwall.errors import UserError
-from shieldwall.files import disk_errors, write_atomic
+from shieldwall.errors import UserError, check
+from shieldwall.files import write_atomic
 from shieldwall.models.registry import code_digest
 from shieldwall.recipes import Certification
 from shieldwall.results import certificate_writer as files
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment, shards
-from shieldwall.runs.environment import QUIET, say
+from shieldwall.runs.environment import say
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.shards import Shard
 from shieldwall.runs.trained import TrainedRun
@@ -39,6 +37,8 @@ from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 from shieldwall.smoothing.trial import LEAST_FORWARDS, cost_note, fastest
 
 IN_PROGRESS = "the current inputs"
+_say_if_changed = partial(environment.say_if_changed, what="this certification", stage="certify")
+_POLL_SECONDS = 0.1
 
 
 def certify_run(
@@ -51,33 +51,27 @@ def certify_run(
 ) -> RunFolder:  # fmt: skip
     """Certify the recipe's test inputs into the run folder, or resume an interrupted certification.
 
-    `changes` replace fields of the recipe's certification where they are not None. `seed` is the noise seed,
-    by default the recipe's. `votes` are names of votes, by default all. A resumed folder keeps its first
-    settings: compiled or not, the batch size and, on a CPU, the number of threads. What is left open in a new
-    folder is found by a trial on a CPU, if there is much work (`smoothing.trial`).
+    A resumed folder keeps its first settings: compiled or not, the batch size and, on a CPU, the number of
+    threads. A new one finds them by a trial, on a CPU with much work (`smoothing.trial`).
 
-    `held_out` certifies training images that no member has seen in place of the test images: what their
-    certificates choose can be reported on the test images. `correct_only` draws nothing to bound an input for
-    which every vote chose a wrong class.
-
-    `shard` certifies one part of the inputs (`runs/shards.py`), or those at `places` in the list of them.
-    `jobs` is the number of workers that share the inputs, each with one thread: processes of this machine, or
-    `on` Ray.
+    Args:
+        held_out: certify training images that no member has seen in place of the test images.
+        correct_only: draw nothing to bound an input for which every vote chose a wrong class.
+        shard: one part of the inputs (`runs/shards.py`), or those at `places` in the list of them.
+        jobs, on: the number of workers that share the inputs, processes of this machine or Ray's.
+        changes: fields of the recipe's certification, where they are not None.
     """
     shards.check_folder_name(to)
-    if batch_size is not None and batch_size < 1:
-        raise UserError(f"--batch-size must be at least 1; given: {batch_size}")
+    check(batch_size is None or batch_size >= 1, "--batch-size must be at least 1", batch_size)
     if os.environ.get("WORLD_SIZE", "1") != "1":
         advice = "use --jobs N on one machine or --shard K/N on several"
         raise UserError(f"certify cannot run under torchrun; {advice}")
     by_several = on != LOCAL or jobs != 1
-    if by_several and shard is not None:
-        raise UserError(f"--jobs and --on cannot be used with --shard; given: {shard}")
+    check(not by_several or shard is None, "--jobs and --on cannot be used with --shard", shard)
     run = RunFolder(path)
-    changes = {name: value for name, value in changes.items() if value is not None}
-    if "radii" in changes:
+    if changes.get("radii") is not None:
         changes["radii"] = tuple(changes["radii"])
-    which = replace(run.recipe.certification, **changes)
+    which = run.recipe.certification.changed(**changes)
     data_dir = None if data_dir is None else Path(data_dir)
     if by_several:
         task = {
@@ -93,76 +87,89 @@ def certify_run(
     weights = run.weights_digest() if run.is_trained() else ""
     trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=held_out)
     run.check_weights(weights, "run the same command again")
-    chosen, tuned, test = trained.votes(votes or None), run.tuned_weights(), trained.dataset.test
-    plan = replace(trained.plan(which, seed), correct_only=correct_only)
-    wanted = wanted_inputs(which, len(test))
+    chosen, test = trained.votes(votes or None), trained.dataset.test
+    plan, wanted = trained.plan(which, seed, correct_only), which.inputs(len(test))
     check_memory(f"a batch of {batch_size or 1:,} images", batch_size or 1, *trained.dataset.shape)
     trained.image(plan.noise, wanted[0])
     on_cpu = trained.device.type == "cpu"
-    build = partial(trained.sampler, plan, chosen, prepare=bool(stored.get("prepared", not stored)))
     with threads(stored.get("threads") if on_cpu else None):
-        draws = len(wanted) * (which.n0 + which.n)
-        is_by_hand = part is not None and places is None
-        if not stored and not is_by_hand and on_cpu and draws * run.recipe.members >= LEAST_FORWARDS:
-            numbers = sorted({torch.get_num_threads(), 1}, reverse=True)
-            sampler = fastest(build, draws, numbers, batch_size=batch_size, compile=compile)
-        else:
-            sampler = build(
-                batch_size=stored.get("batch_size") if batch_size is None else batch_size,
-                compile=bool(stored.get("compiled", False)) if compile is None else compile,
-            )
+        may_try = on_cpu and (part is None or places is not None)
+        sampler = _sampler(trained, plan, chosen, len(wanted), stored, batch_size, compile, may_try)
         settings = {
             "data": run.recipe.data, "data_sha256": test.digest(), "every": which.every,
-            files.WANTED: len(wanted), **({files.SPLIT: files.HELD_OUT} if held_out else {}),
-            **plan.settings(), "compiled": sampler.is_compiled, "prepared": sampler.is_prepared,
-            "batch_size": sampler.batch_size,
-            **({"threads": torch.get_num_threads()} if on_cpu else {}),
-            **({"votes": list(chosen.reported)} if votes else {}), "members_sha256": weights,
-            **({"code_sha256": code} if (code := code_digest(run.recipe.model)) else {}),
-            **({"tuned": tuned} if tuned else {}),
+            files.WANTED: len(wanted), files.SPLIT: files.HELD_OUT if held_out else None, **plan.settings(),
+            "compiled": sampler.is_compiled, "prepared": sampler.is_prepared,
+            "batch_size": sampler.batch_size, "threads": torch.get_num_threads() if on_cpu else None,
+            "votes": list(chosen.reported) if votes else None, "members_sha256": weights,
+            "code_sha256": code_digest(run.recipe.model), "tuned": run.tuned_weights() or None,
         }  # fmt: skip
+        settings = {name: value for name, value in settings.items() if value is not None}
         files.refuse_other_settings(certificates, settings)
         mine: Sequence[int] = wanted
         if part is not None:
+            settings = part.settings(settings)
             if places is None:
                 already = files.read_lines(certificates, chosen.reported)
                 mine = [index for index in part.part(wanted) if index not in already]
-            settings = part.settings(settings)
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
-            run.lock() if part is None else part.lock(certificates) as check_lock,
+            _held(run, to, part) as check_lock,
+            files.CertificateWriter(folder, chosen.reported, settings) as writer,
         ):
-            are_sealed = part is None and run.check_certificates(to)
-            if part is None:
-                run.unseal(f"{to}/")
-            with files.CertificateWriter(folder, chosen.reported, settings) as writer:
-                if not are_sealed:
-                    check_counts_in(folder)
-                facts = {**environment.describe(trained.device), "processes": 1}
-                left = [] if places is not None else shards.remaining(writer.done, mine, folder)
-                if writer.done and left:
-                    homes = folder, run.path
-                    environment.say_if_changed(console, "this certification", "certify", facts, *homes)
-                if part is not None:
-                    write_atomic(folder / "environment.json", json.dumps({"certify": facts}).encode())
-                else:
-                    run.seal(f"{to}/settings.yaml")
-                if not left and places is None:
-                    say(console, f"{folder}: all {len(mine)} inputs are certified already")
-                else:
-                    if part is None:
-                        run.note_environment("certify", facts)
-                    if note := cost_note(sampler, len(left), "--radii 0.5,1"):
-                        say(console, note)
-                    mine_now = map(wanted.index, left) if places is None else places
-                    going_on = takewhile(lambda _: not should_stop(), mine_now)
-                    with closing(_counts(sampler, trained, wanted, going_on)) as counts:
-                        _write(counts, writer, plan, chosen, test.labels, len(mine), console, check_lock)
-                    advice = f"put those back that {folder} was made with, or delete {folder}"
-                    run.check_weights(weights, advice)
-            if part is None:
-                run.seal(*RUN_FILES, "members", to)
+            check_counts_in(folder)
+            left = shards.remaining(writer.done, mine, folder) if places is None else []
+            is_done = places is None and not left
+            facts = {**environment.describe(trained.device), "processes": 1}
+            if writer.done and left:
+                _say_if_changed(console, facts, folder, run.path)
+            if part is not None:
+                write_atomic(folder / "environment.json", json.dumps({"certify": facts}).encode())
+            else:
+                run.seal(f"{to}/settings.yaml")
+                if not is_done:
+                    run.note_environment("certify", facts)
+            if is_done:
+                say(console, f"{folder}: all {len(mine)} inputs are certified already")
+            else:
+                if note := cost_note(sampler, len(left), "--radii 0.5,1"):
+                    say(console, note)
+                mine_now = map(wanted.index, left) if places is None else places
+                going_on = takewhile(lambda _: not should_stop(), mine_now)
+                counts = _counts(sampler, trained, wanted, going_on)
+                _write(counts, writer, plan, chosen, test.labels, len(mine), console, check_lock)
+                run.check_weights(weights, f"put those back that {folder} was made with, or delete {folder}")
     return run
+
+
+def _sampler(
+    trained: TrainedRun, plan: Plan, votes: VoteSet, inputs: int, stored: Mapping[str, Any],
+    batch_size: int | None, compile: bool | None, may_try: bool,
+) -> Sampler:  # fmt: skip
+    """One with the settings that are asked for or stored; a trial finds those of much new work."""
+    which = plan.certification
+    draws = inputs * (which.n0 + which.n)
+    build = partial(trained.sampler, plan, votes, prepare=bool(stored.get("prepared", not stored)))
+    if may_try and not stored and draws * trained.recipe.members >= LEAST_FORWARDS:
+        numbers = sorted({torch.get_num_threads(), 1}, reverse=True)
+        return fastest(build, draws, numbers, batch_size=batch_size, compile=compile)
+    return build(
+        batch_size=stored.get("batch_size") if batch_size is None else batch_size,
+        compile=bool(stored.get("compiled", False)) if compile is None else compile,
+    )
+
+
+@contextmanager
+def _held(run: RunFolder, to: str, part: Shard | None) -> Iterator[Callable[[], None]]:
+    """Keep others off the run or the shard; a run's certificates have digests but while they change."""
+    if part is not None:
+        with part.lock(run.path / to) as check_lock:
+            yield check_lock
+        return
+    with run.lock() as check_lock:
+        run.check_certificates(to)
+        run.unseal(f"{to}/")
+        yield check_lock
+        run.seal(*RUN_FILES, "members", to)
 
 
 def _write(
@@ -190,21 +197,13 @@ def _write(
     if isinstance(rule, StopAtRadii) and draws:
         largest = rule.radii[-1]
         floor = fewest_draws(plan.ball, largest, rule.alpha)
-        say(
-            console,
-            f"samples that bound: {draws / done:,.0f} per input on average; radius {largest:g} takes "
-            f"{rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test",
-        )
-
-
-def wanted_inputs(which: Certification, available: int) -> range:
-    """The indices of the test inputs to certify."""
-    return range(0, available, which.every)[: which.limit]
+        takes = f"radius {largest:g} takes {rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test"
+        say(console, f"samples that bound: {draws / done:,.0f} per input on average; {takes}")
 
 
 def _counts(
     sampler: Sampler, trained: TrainedRun, wanted: Sequence[int], places: Iterator[int]
-) -> Generator[Counts, None, None]:
+) -> Iterator[Counts]:
     """Counts of the inputs at these places; consecutive ones are in the rows that one process gives them."""
     place = next(places, None)
 
@@ -225,36 +224,16 @@ def _stored_settings(*folders: Path) -> dict[str, Any]:
 
 
 def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -> None:
-    """What one of several workers does: a shard of the inputs that it is given, one by one.
-
-    Whoever is first decides on the settings, and the others follow them.
-    """
-    first = next(places, None)
-    if first is None and not task["shard"].startswith("1/"):  # which checks the settings in any case
-        return
+    """What one of several workers does: a shard of the inputs that it is given, one by one. The first shard
+    decides on the settings, which the others wait for and follow."""
     certificates = Path(task["path"]) / task["to"]
-    parts = shards.shards_folder(certificates)
-    lock = FileLock(parts / ".settings.lock")
-
-    def given() -> Iterator[int]:
-        lock.release()  # once the settings are written
-        if first is not None:
-            yield first
-        yield from places
-
-    def are_decided() -> bool:
-        return bool(_stored_settings(certificates, *shards.folders(certificates)))
-
-    if not are_decided():
-        with disk_errors(certificates):
-            parts.mkdir(exist_ok=True)
-        lock.acquire()
-        if are_decided():
-            lock.release()
-    try:
-        certify_run(**{**task, "device": device_of(number, task["device"])}, places=given())
-    finally:
-        lock.release()
+    if not task["shard"].startswith("1/"):
+        while not _stored_settings(certificates, *shards.folders(certificates)):
+            time.sleep(_POLL_SECONDS)
+        if (first := next(places, None)) is None:
+            return
+        places = chain([first], places)
+    certify_run(**{**task, "device": device_of(number, task["device"])}, places=places)
 
 
 def _certify_by_workers(
@@ -264,14 +243,12 @@ def _certify_by_workers(
     certificates = run.path / task["to"]
     train, test = split_sizes(run.recipe.data, task["data_dir"])
     held_out = len(range(0, train, run.recipe.holdout_every or 1))
-    wanted = wanted_inputs(which, held_out if task["held_out"] else test)
+    wanted = which.inputs(held_out if task["held_out"] else test)
     there = shards.certified_inputs(certificates)
     places = [place for place, index in enumerate(wanted) if index not in there]
     if there and places and on == LOCAL:
-        facts, first = environment.describe(resolve_device(task["device"])), Shard(1, jobs or 1)
-        homes = first.folder(certificates), run.path
-        environment.say_if_changed(console, "this certification", "certify", facts, *homes)
-    errors: list[str] = []
+        facts = environment.describe(resolve_device(task["device"]))
+        _say_if_changed(console, facts, Shard(1, jobs or 1).folder(certificates), run.path)
     with (
         defer_interrupt(console, IN_PROGRESS) as should_stop,
         run.lock(),
@@ -284,13 +261,13 @@ def _certify_by_workers(
         title = f"certifying {len(wanted)} inputs by {workers.most} processes"
         with progress_bar(console, title, len(wanted), len(there)) as show:
             while workers.busy:
-                errors += [answer["error"] for _, answer, _ in workers.answers() if answer["error"]]
-                if should_stop() or errors:  # those that are left end after their current inputs
+                for _, answer, _ in workers.answers():
+                    if answer.error:
+                        raise UserError(answer.error)
+                if should_stop():  # they end after their current inputs
                     workers.ask("stop")
                 if workers.busy and 0 < (new := sum(workers.ask("taken"))) < len(places):
                     show(len(there) + new, f"{new / (time.perf_counter() - began):.3g} inputs/s")
-            if errors:
-                raise UserError(errors[0])
             show(len(wanted), f"{len(places) / (time.perf_counter() - began):.3g} inputs/s")
     shards.merge_run(run.path, to=task["to"], console=QUIET)
     return run

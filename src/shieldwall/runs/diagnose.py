@@ -6,28 +6,25 @@ alpha; the theory's own estimates use other noise.
 
 import math
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from shieldwall.console import progress_bar
+from shieldwall.console import QUIET, progress_bar
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
+from shieldwall.recipes import Certification
 from shieldwall.runs import environment
-from shieldwall.runs.environment import QUIET
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.theory.diagnosis import Diagnosis, diagnose_input
 from shieldwall.theory.transferability import attack_transfer
 
-DEFAULT_INPUTS = 100
-"""Spread evenly over the test inputs."""
-DEFAULT_MAX_N = 10_000
-"""Samples of a certificate, if the recipe has more: enough to compare two votes on the same noise."""
+DEFAULT_INPUTS = 100  # spread evenly over the test inputs
+DEFAULT_MAX_N = 10_000  # samples of a certificate: enough to compare two votes on the same noise
 
 
 def diagnose_run(
@@ -43,7 +40,6 @@ def diagnose_run(
         attack: the L2 length of the attacks tried on other members; by default twice sigma.
         draws: noise samples for the gradients of soft-smoothed members.
         n: noise samples of a certificate; by default the recipe's, at most 10,000.
-        every, limit: which test inputs; by default about a hundred, spread evenly.
     """
     run = RunFolder(path)
     recipe, noise = run.recipe, noise_of(run.recipe)
@@ -54,21 +50,18 @@ def diagnose_run(
     r = noise.sigma if r is None else r
     attack = 2 * noise.sigma if attack is None else attack
     for name, value in (("the radius", r), ("the length of attacks", attack)):
-        if not (math.isfinite(value) and value > 0):
-            raise UserError(f"{name} must be a positive number; given: {value}")
-    certification = replace(
-        recipe.certification, n=min(recipe.certification.n, DEFAULT_MAX_N) if n is None else n,
-        bound="one-sided", radii=(), norm=None, precision="float32", exact_noise=False,
-    )  # fmt: skip
+        check(math.isfinite(value) and value > 0, f"{name} must be a positive number", value)
     trained = TrainedRun.open(run, data_dir=data_dir, device=device)
-    plan, test = trained.plan(certification, seed), trained.dataset.test
+    test, which = trained.dataset.test, recipe.certification
     spread = 1 if limit is not None else math.ceil(len(test) / DEFAULT_INPUTS)
-    chosen = replace(certification, every=spread if every is None else every, limit=limit)
-    indices = range(0, len(test), chosen.every)[: chosen.limit]
+    which = Certification(
+        which.n0, min(which.n, DEFAULT_MAX_N) if n is None else n, which.alpha,
+        every=spread if every is None else every, limit=limit,
+    )  # fmt: skip
+    plan, indices = trained.plan(which, seed), which.inputs(len(test))
     images = {index: trained.image(noise, index).to(trained.device) for index in indices}
 
-    inputs = []
-    votes = trained.votes(default_vote_names(recipe.members))
+    inputs, votes = [], trained.votes(default_vote_names(recipe.members))
     with run.lock():
         began = time.perf_counter()
         all_counts = trained.sampler(plan, votes).counts(images.items())

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from rich.console import Console
 
+import shieldwall
 from shieldwall.results.checks import SEALED
 from shieldwall.runs.folder import recorded_environment
-
-QUIET = Console(quiet=True)
 
 
 def say(console: Console, text: str) -> None:
@@ -25,18 +24,12 @@ def say(console: Console, text: str) -> None:
 
 def describe(device: torch.device) -> dict[str, Any]:
     return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "shieldwall": _version("shieldwall"),
-        "commit": commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": _version("numpy"),
-        "scipy": _version("scipy"),
-        "platform": platform.platform(),
-        "device": device_name(device),
-        "threads": torch.get_num_threads(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"), "shieldwall": shieldwall.__version__,
+        "commit": commit(), "python": platform.python_version(), "torch": torch.__version__,
+        "numpy": metadata.version("numpy"), "scipy": metadata.version("scipy"),
+        "platform": platform.platform(), "device": device_name(device), "threads": torch.get_num_threads(),
         "digests": SEALED,
-    }
+    }  # fmt: skip
 
 
 def device_name(device: torch.device) -> str:
@@ -45,46 +38,34 @@ def device_name(device: torch.device) -> str:
     return f"{device.type} ({platform.machine()}, {os.cpu_count()} cores)"
 
 
-def say_if_changed(console: Console, what: str, stage: str, now: Mapping[str, Any], *homes: Path) -> None:
-    """Print a note where what is resumed began on another device or with another torch than `now`.
-
-    The environment it began in is the stage's in the environment.json of the first of `homes` that has one.
-    """
+def say_if_changed(console: Console, now: Mapping[str, Any], *homes: Path, what: str, stage: str) -> None:
+    """Note that what is resumed began, says the first of `homes` that knows, on another device or torch."""
     try:
         before = next(filter(None, map(recorded_environment, homes)), {})
-        began, continued = map(_that_rounds, (before[stage], now))
-    except (ValueError, TypeError, KeyError, AttributeError):
+        began, continued = (
+            f"torch {facts['torch']} on {str(facts['device']).partition(' (')[0]}"
+            for facts in (before[stage], now)
+        )
+    except (ValueError, TypeError, KeyError):
         return  # nothing is recorded, or nothing that can be read
     if began != continued:
         text = f"{what} began with {began} and continues with {continued}: results may differ in rounding"
         say(console, f"note: {text}")
 
 
-def _that_rounds(facts: Mapping[str, Any]) -> str:
-    """What rounding depends on: torch's version, and the kind of device."""
-    return f"torch {facts['torch']} on {str(facts['device']).partition(' (')[0]}"
-
-
 def commit() -> str | None:
     """The commit of the checkout this package runs from, marked if changed; elsewhere $SHIELDWALL_COMMIT."""
-    here = Path(__file__).parent
 
     def git(*command: str) -> str | None:
-        command = ("git", "-C", str(here), *command)
+        command = ("git", "-C", str(Path(__file__).parents[1]), *command)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=10)
-        except (OSError, subprocess.TimeoutExpired):
+            return subprocess.run(
+                command, capture_output=True, text=True, timeout=10, check=True
+            ).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
             return None
-        return done.stdout.strip() if done.returncode == 0 else None
 
-    if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+    if git("ls-files", "--error-unmatch", "runs/environment.py") is None:
         return os.environ.get("SHIELDWALL_COMMIT")
     changed = git("status", "--porcelain", "--untracked-files=no", ".")
     return f"{git('rev-parse', 'HEAD')}{' (changed)' if changed else ''}"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

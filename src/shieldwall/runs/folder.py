@@ -9,7 +9,6 @@ certificates/we.tsv, ...      one file per vote, one line per input
 SHA256SUMS                    digests of these files, written when a verb ends (results/checks.py)
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,21 +16,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 from filelock import FileLock, Timeout
 from torch import nn
 
 from shieldwall.errors import LockedError, UserError
-from shieldwall.files import (
-    PART,
-    disk_errors,
-    load_tensors,
-    load_weights,
-    remove_parts,
-    save_tensors,
-    write_atomic,
-)
+from shieldwall.files import disk_errors, load_tensors, load_weights, remove_parts, save_tensors, write_atomic
 from shieldwall.recipes import Recipe, difference
 from shieldwall.recipes.recipe import from_file
 from shieldwall.results.archive import is_archive
@@ -56,8 +46,7 @@ class RunFolder:
         path = Path(path)
         file = path / "recipe.yaml"
         if not file.is_file():
-            is_fresh = not path.exists() or (path.is_dir() and _is_fresh(path))
-            if not is_fresh and not file.is_file():  # another process may have made the run since
+            if not _is_fresh(path) and not file.is_file():  # another process may have made the run since
                 raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
             with disk_errors(path):
                 path.mkdir(parents=True, exist_ok=True)
@@ -66,17 +55,13 @@ class RunFolder:
                     write_atomic(file, recipe.to_yaml().encode())
         run = cls(path)
         if other := difference(asdict(run.recipe), asdict(recipe)):
-            raise UserError(
-                f"{path} holds a run of another recipe ({other}); choose another folder with --out"
-            )
+            what = f"{path} holds a run of another recipe ({other})"
+            raise UserError(f"{what}; choose another folder with --out")
         return run
 
     @contextmanager
     def lock(self) -> Iterator[Callable[[], None]]:
-        """Keep other processes out; the lock ends with this process, even if it is killed.
-
-        Yields a function that raises an error if the lock is lost.
-        """
+        """Keep other processes out, as `exclusive_lock` does; the lock ends with this process."""
         with exclusive_lock(self.path / LOCK, self.path) as check:
             for folder in (self.path, *filter(Path.is_dir, self.path.iterdir())):
                 remove_parts(folder)
@@ -109,28 +94,19 @@ class RunFolder:
         for path, member in zip(self.member_paths(), members, strict=True):
             load_weights(member, load_tensors(path)[0], path)
 
-    def weights_dtype(self) -> torch.dtype:
-        """The type that the trained weights are stored in."""
-        tensors, _ = load_tensors(self.member_paths()[0])
-        return next(tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
-
     def weights_digest(self) -> str:
         """One checksum over all members: certificates hold for these weights only."""
-        digest = hashlib.sha256()
-        for path in self.member_paths():
-            digest.update(path.read_bytes())
-        return digest.hexdigest()
+        return sha256(b"".join(path.read_bytes() for path in self.member_paths()))
 
     def seal(self, *names: str) -> None:
         """Add the digests of these files, and of the members or certificates in these folders."""
+        known = Sums.read(self.path).by_name  # but a folder that was deleted as a whole is forgotten
+        known = {name: digest for name, digest in known.items() if (self.path / name).parent.is_dir()}
         files: list[Path] = []
         for path in (self.path / name for name in names):
             files += [path / "settings.yaml", *path.glob("*.tsv"), *path.glob("*.safetensors"), path]
-        by_name = {self._name_of(path): sha256(path.read_bytes()) for path in files if path.is_file()}
-        for name, digest in Sums.read(self.path).by_name.items():
-            if (self.path / name).parent.is_dir():  # a folder that was deleted as a whole is forgotten
-                by_name[name] = digest
-        self._write_sums(by_name)
+        fresh = {self._name_of(path): sha256(path.read_bytes()) for path in files if path.is_file()}
+        self._write_sums(fresh | known)
 
     def unseal(self, *names: str) -> None:
         """Take away the digests of files that will change; `folder/` names all files in it."""
@@ -139,18 +115,12 @@ class RunFolder:
         if kept != known:
             self._write_sums(kept)
 
-    def check_certificates(self, folder: str) -> bool:
-        """Raise if certificates are not as certify left them.  -> whether there were digests to say so
-
-        A folder that was deleted as a whole is made again.
-        """
-        sums = Sums.read(self.path)
-        if not (self.path / folder).is_dir():
-            return False
-        listed = [name for name in sums.by_name if name.startswith(f"{folder}/")]
-        sums.check_files(listed)
-        sums.check_listed(folder, certificate_names(self.path / folder))
-        return any(name.endswith(".tsv") for name in listed)
+    def check_certificates(self, folder: str) -> None:
+        """Raise if certificates are not as certify left them; a folder that was deleted is made again."""
+        if (self.path / folder).is_dir():
+            sums = Sums.read(self.path)
+            sums.check_files(name for name in sums.by_name if name.startswith(f"{folder}/"))
+            sums.check_listed(folder, certificate_names(self.path / folder))
 
     def _write_sums(self, by_name: dict[str, str]) -> None:
         write_atomic(self.path / SUMS, str(Sums(self.path, by_name)).encode())
@@ -164,19 +134,17 @@ class RunFolder:
             raise UserError(f"{self.path / 'members'}: the weights were changed by another process; {advice}")
 
     def epochs_done(self) -> int:
-        """The number of epochs that an interrupted training has finished."""
+        """Those of an interrupted training."""
         log = self.path / "training.jsonl"
         return len(log.read_bytes().splitlines()) if self.checkpoint.is_file() and log.is_file() else 0
 
     def save_weights(self, method: str, weights: list[float]) -> None:
-        """Save tuned weights of the weighted vote, beside those of other methods."""
         content = yaml.safe_dump({**self.tuned_weights(), method: weights}, sort_keys=True)
         self.unseal("weights.yaml")
         write_atomic(self.path / "weights.yaml", content.encode())
         self.seal("weights.yaml")
 
     def tuned_weights(self) -> dict[str, list[float]]:
-        """The weights that were tuned for this run, by method."""
         path = self.path / "weights.yaml"
         if not path.is_file():
             return {}
@@ -201,7 +169,6 @@ class RunFolder:
         write_atomic(self.path / "environment.json", content.encode())
 
     def environment(self) -> dict[str, Any]:
-        """The environments of the verbs that ran."""
         return recorded_environment(self.path)
 
 
@@ -218,8 +185,8 @@ def recorded_environment(folder: Path) -> dict[str, Any]:
 def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
     """Keep other processes off a folder, by a lock on this file.
 
-    Yields a function that raises an error once the file is not the one that was locked: if someone deletes
-    it, another process can lock a new one.
+    Yields a function that raises an error if the file is no longer the one that was locked: once someone has
+    deleted it, another process can lock a new one.
     """
     lock = FileLock(file)
     with disk_errors(folder):
@@ -230,10 +197,8 @@ def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
 
     def check() -> None:
         if locked is None or _inode(file) != locked:
-            raise UserError(
-                f"the lock file {file} was deleted, so another process may be working on {folder} too; "
-                "make sure that none is, and run the same command again"
-            )
+            lost = f"the lock file {file} was deleted, so another process may be working on {folder} too"
+            raise UserError(f"{lost}; make sure that none is, and run the same command again")
 
     try:
         locked = _inode(file)
@@ -258,5 +223,7 @@ def _no_run(path: Path) -> UserError:
 
 
 def _is_fresh(folder: Path) -> bool:
-    """Whether a folder is empty, or holds only a lock and a partly written recipe after a kill."""
-    return all(item.name == LOCK or item.suffix == PART for item in folder.iterdir())
+    """Whether a folder is not there, empty, or holds only what a kill left: a lock, a part of a recipe."""
+    if not folder.exists():
+        return True
+    return folder.is_dir() and all(item.name == LOCK or item.suffix == ".part" for item in folder.iterdir())

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,10 @@ from shieldwall.vocabulary import ABSTAIN
 class Answer:
     """A prediction for one image."""
 
-    source: str
-    """The file, or `test input 7`."""
-    label: str | None
-    """The class's name; None if the smoothed classifier abstains."""
-    truth: str | None
-    """The true class's name, of a test input."""
-    votes: list[tuple[str, int]]
-    """The classes that won most noise samples, three at most, with how many each won."""
-    p_value: float
-    """Of the test that the two leading classes are equally probable; above alpha the classifier abstains."""
+    source: str  # the file, or `test input 7`
+    label: str | None  # the class's name; None if the smoothed classifier abstains
+    truth: str | None  # the true class's name, of a test input
+    votes: list[tuple[str, int]]  # up to three classes that won most noise samples, and how many each won
 
 
 def predict_run(
@@ -46,11 +40,9 @@ def predict_run(
 ) -> list[Answer]:  # fmt: skip
     """Classify image files, and test inputs given by index, with the smoothed classifier of a run.
 
-    Args:
-        n: noise samples for each image.
-        alpha: the probability that an answer is not the smoothed classifier's, for each image.
-        seed: of the noise; by default a fresh secret one.
-        precision, exact_noise: as for the certificates that the answers rely on; by default the recipe's.
+    Each answer is wrong about the smoothed classifier with probability `alpha` at most. `precision` and
+    `exact_noise` are as for the certificates that answers rely on, by default the recipe's; the `seed` of the
+    noise is by default a fresh secret one.
     """
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
@@ -63,18 +55,14 @@ def predict_run(
         test, spec = dataset.test, spec._replace(classes=dataset.classes)
         for index in indices:
             if not 0 <= index < len(test):
-                raise UserError(
-                    f"there is no test input {index}; they are numbered from 0 to {len(test) - 1}"
-                )
+                raise UserError(f"no test input {index}; they are numbered from 0 to {len(test) - 1}")
         inputs += test.images(list(indices)).unbind()
         truths += [spec.classes[int(test.labels[index])] for index in indices]
-    certified = run.recipe.certification
-    exact_noise = certified.exact_noise if exact_noise is None else exact_noise
+    which = run.recipe.certification.changed(precision=precision, exact_noise=exact_noise)
     predictions = predict(
         classifier_of(vote, load_members(run, spec, chosen_device)), torch.stack(inputs),
-        noise=noise_of(run.recipe, exact=exact_noise), n=n, alpha=alpha, seed=seed,
-        indices=[*range(len(images)), *indices], device=chosen_device,
-        precision=certified.precision if precision is None else precision,
+        noise=noise_of(run.recipe, exact=which.exact_noise), n=n, alpha=alpha, seed=seed,
+        indices=[*range(len(images)), *indices], device=chosen_device, precision=which.precision,
     )  # fmt: skip
     sources = [*map(str, images), *(f"test input {index}" for index in indices)]
     answers = []
@@ -83,7 +71,7 @@ def predict_run(
         leading = (-counts).argsort(kind="stable")[:3].tolist()
         votes = [(spec.classes[c], int(counts[c])) for c in leading if counts[c]]
         name = None if label == ABSTAIN else spec.classes[label]
-        answers.append(Answer(source, name, truth, votes, float(predictions.p_values[k])))
+        answers.append(Answer(source, name, truth, votes))
     return answers
 
 
@@ -93,14 +81,12 @@ def certify_files(
 ) -> tuple[Certificates, tuple[str, ...]]:  # fmt: skip
     """Certificates of image files by one vote of a run, and the names of the classes.
 
-    Args:
-        changes: fields of the recipe's certification, where they are not None.
-        seed: of the noise; by default a fresh secret one.
+    `changes` replace fields of the recipe's certification where they are not None; the noise's `seed` is by
+    default a fresh secret one.
     """
     run, chosen_device = RunFolder(path), resolve_device(device)
     spec = datasets.dataset_spec(run.recipe.data)
-    changes = {name: value for name, value in changes.items() if value is not None}
-    how = replace(run.recipe.certification, **changes)
+    how = run.recipe.certification.changed(**changes)
     certificates = certify(
         classifier_of(vote, load_members(run, spec, chosen_device)),
         torch.stack([read_image(image, spec.shape) for image in images]),
@@ -120,9 +106,7 @@ def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
     except ImageRejected as error:
         raise UserError(f"{path}: {error}") from error
     if picture.size != (width, height):
-        raise UserError(
-            f"{path} is {picture.size[0]}x{picture.size[1]} pixels; "
-            f"the model takes {width}x{height}: resize it first"
-        )
+        own = "{}x{}".format(*picture.size)
+        raise UserError(f"{path} is {own} pixels; the model takes {width}x{height}: resize it first")
     pixels = np.asarray(picture.image, dtype=np.float32) / np.float32(255)
     return torch.from_numpy(pixels).reshape(height, width, channels).permute(2, 0, 1)

@@ -1,13 +1,11 @@
 """Trained ensembles that come with the package, by name.
 
-    shieldwall/pretrained/checksums.yaml    the SHA-256 of every file of every ensemble
-    shieldwall/pretrained/NAME/MODEL.md     what it was trained on and how, and what was measured
-    shieldwall/pretrained/NAME/...          a run folder: recipe.yaml, environment.json, members/
-
-benchmarks/keep.py puts them there. The package is never written to: a command that writes works on a copy.
+shieldwall/pretrained/NAME is a run folder with a model card; benchmarks/keep.py puts it there. The package is
+never written to: a command that writes works on a copy.
 """
 
 import hashlib
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,18 +18,17 @@ from shieldwall.files import disk_errors
 PACKAGED = Path(__file__).parents[1] / "pretrained"
 CHECKSUMS = "checksums.yaml"
 COPIES = Path("runs")
+_FIXED = re.compile("recipe.yaml|members/")
 
 
 def names() -> list[str]:
-    """The pretrained ensembles."""
     return sorted(checksums())
 
 
 def checksums() -> dict[str, dict[str, str]]:
     """By ensemble, the SHA-256 of each of its files."""
     path = PACKAGED / CHECKSUMS
-    content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
-    return dict(content or {})
+    return dict(yaml.safe_load(path.read_text("utf-8")) or {}) if path.is_file() else {}
 
 
 def packaged_run(name: str) -> Path:
@@ -52,8 +49,8 @@ def packaged_run(name: str) -> Path:
 def resolve_run(run: Path | str, *, to_write: bool = False) -> Path:
     """The run folder for a command's argument: a path, or the name of a pretrained ensemble.
 
-    An existing path comes first. A name means its copy in runs/NAME, if there is one, with the certificates
-    and weights there; else the folder in the package, which `to_write` copies to runs/NAME.
+    An existing path comes first. A name means its copy in runs/NAME, if there is one; else the folder in the
+    package, which `to_write` copies to runs/NAME.
     """
     path, name = Path(run), str(run)
     if path.exists() or name not in names():
@@ -61,9 +58,8 @@ def resolve_run(run: Path | str, *, to_write: bool = False) -> Path:
     copy = COPIES / name
     if copy.exists():
         if not _is_copy(copy, name):
-            raise UserError(
-                f"{name} is pretrained, and {copy} is a different run; pass {copy} to use that, or move it"
-            )
+            other = f"{name} is pretrained, and {copy} is a different run"
+            raise UserError(f"{other}; pass {copy} to use that, or move it")
         return copy
     source = packaged_run(name)
     if not to_write:
@@ -84,10 +80,8 @@ def sha256(path: Path) -> str:
 
 def _is_copy(folder: Path, name: str) -> bool:
     """Whether a folder has the recipe and members of the pretrained ensemble; its other files may differ."""
-    fixed = (file for file in checksums()[name] if file == "recipe.yaml" or file.startswith("members/"))
-    return all(
-        (folder / file).is_file() and sha256(folder / file) == checksums()[name][file] for file in fixed
-    )
+    fixed = {file: digest for file, digest in checksums()[name].items() if _FIXED.match(file)}
+    return all((folder / file).is_file() and sha256(folder / file) == fixed[file] for file in fixed)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 from shieldwall.files import disk_errors
 from shieldwall.recipes import difference
 from shieldwall.results.archive import RUN_FILES
@@ -26,8 +26,7 @@ from shieldwall.runs.folder import RunFolder, exclusive_lock, recorded_environme
 from shieldwall.runs.verify import check_counts_in
 from shieldwall.texts import is_folder_name
 
-_SHARD = "shard"
-"""The setting of a shard that the merged certificates do not have."""
+_SHARD = "shard"  # the setting of a shard that the merged certificates do not have
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,14 @@ class Shard:
                 number = int(environment["JOB_COMPLETION_INDEX"]) + 1
             place = int(number), int(count)
         except (ValueError, KeyError) as error:
-            raise UserError(
-                "--shard takes a part and the number of parts, such as 3/16, `auto` in a SLURM job array, or "
-                f"auto/16 in an indexed Kubernetes job of 16; given: {text!r}"
-            ) from error
+            ways = "3/16, `auto` in a SLURM job array, or auto/16 in an indexed Kubernetes job of 16"
+            rule = f"--shard takes a part and the number of parts, such as {ways}"
+            raise UserError(f"{rule}; given: {text!r}") from error
         return cls(*place)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.number <= self.count:
-            raise UserError(f"the shards are 1/{self.count} to {self.count}/{self.count}; given: {self}")
+        rule = f"the shards are 1/{self.count} to {self.count}/{self.count}"
+        check(1 <= self.number <= self.count, rule, self)
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
@@ -72,7 +70,6 @@ class Shard:
         return shards_folder(certificates) / f"{self.number}-of-{self.count}"
 
     def settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of the shard; the number of inputs is that of all shards."""
         return {**settings, _SHARD: str(self)}
 
     @contextmanager
@@ -86,8 +83,7 @@ class Shard:
 
 
 def check_folder_name(to: str) -> None:
-    if not is_folder_name(to):
-        raise UserError(f"--to takes the name of a folder inside the run folder; given: {to!r}")
+    check(is_folder_name(to), "--to takes the name of a folder inside the run folder", repr(to))
 
 
 def shards_folder(certificates: Path) -> Path:
@@ -106,32 +102,28 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
     with run.lock():
         parts = [folder for folder in folders(certificates) if (folder / "settings.yaml").is_file()]
         if not parts:
-            raise UserError(
-                f"{run.path} has no shards of {to} to merge; make them with `shieldwall certify --shard K/N`"
-            )
+            advice = "make them with `shieldwall certify --shard K/N`"
+            raise UserError(f"{run.path} has no shards of {to} to merge; {advice}")
         for part in parts if run.is_trained() else ():
             if read_settings(part / "settings.yaml").get("members_sha256") != run.weights_digest():
                 raise UserError(f"{part} was certified with other members than the run's; delete it")
         settings = _common_settings(parts)
         total = int(settings[WANTED])
-        for part in parts:
+        run.check_certificates(to)
+        for part in (*parts, certificates):
             check_counts_in(part)
-        if not run.check_certificates(to):
-            check_counts_in(certificates)
         votes = sorted(file.stem for file in parts[0].glob("*.tsv"))
         by_input: dict[int, tuple[bytes, ...]] = {}
-        for part in parts:
-            by_input = read_lines(part, votes) | by_input  # the first shard's stay
+        for part in reversed(parts):  # of two that have an input, the first counts
+            by_input |= read_lines(part, votes)
         wanted = range(0, total * settings["every"], settings["every"])
         there = by_input.keys() | read_lines(certificates, votes).keys()
         if missing := [index for index in wanted if index not in there]:
             names, count = [part.name for part in parts], int(parts[0].name.rpartition("-")[2])
             lost = [name for k in range(count) if (name := f"{k + 1}-of-{count}") not in names]
-            raise UserError(
-                f"{len(missing)} of {total} inputs of {to} are not certified yet, input {missing[0]} first; "
-                f"shards so far: {', '.join(names)}; missing: {', '.join(lost[:9]) or 'none'}; "
-                "run the missing and unfinished shards"
-            )
+            left = f"{len(missing)} of {total} inputs of {to} are not certified yet, input {missing[0]} first"
+            parts_are = f"shards so far: {', '.join(names)}; missing: {', '.join(lost[:9]) or 'none'}"
+            raise UserError(f"{left}; {parts_are}; run the missing and unfinished shards")
         run.unseal(f"{to}/")
         with CertificateWriter(certificates, votes, settings) as writer:
             for index in remaining(writer.done, wanted, writer.path):
@@ -163,8 +155,6 @@ def _common_settings(parts: Sequence[Path]) -> dict[str, Any]:
     first, *others = ({**read_settings(part / "settings.yaml"), _SHARD: None} for part in parts)
     for part, other in zip(parts[1:], others, strict=True):
         if different := difference(first, other):
-            raise UserError(
-                f"{parts[0]} and {part.name} were certified with other settings ({different}); "
-                "delete the one that is wrong"
-            )
+            both = f"{parts[0]} and {part.name} were certified with other settings ({different})"
+            raise UserError(f"{both}; delete the one that is wrong")
     return {key: value for key, value in first.items() if key != _SHARD}

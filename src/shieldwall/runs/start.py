@@ -6,7 +6,7 @@ resnet.pth, resnet.safetensors           a state dict, also one of `DataParallel
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +25,8 @@ from shieldwall.runs.pretrained import resolve_sources
 
 @dataclass(frozen=True)
 class Start:
-    """The weights that one member starts from."""
-
-    path: Path
-    run: RunFolder | None
-    """The run that they are of; None where that is not known."""
+    path: Path  # the weights of one member
+    run: RunFolder | None  # the run that they are of; None where that is not known
     model: str | None
 
     def load_into(self, member: nn.Module) -> None:
@@ -41,8 +38,7 @@ class Start:
             member = network  # published weights, without the normalisation
         load_weights(member, state, self.path)
 
-    def description(self) -> str:
-        """The recipes that made them, or what file they are."""
+    def description(self) -> str:  # the recipes that made them, or what file they are
         if self.run is None:
             digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
             return yaml.safe_dump({"weights": self.path.name, "sha256": digest}, sort_keys=False)
@@ -56,20 +52,21 @@ def starting_members(recipe: Recipe) -> list[Start]:
         return []
     starts = [start for source in resolve_sources(recipe.init_from) for start in _starts(source)]
     if len(starts) != recipe.members:
-        raise UserError(
-            f"cannot start from {recipe.init_from}: it has {len(starts)} members, the recipe {recipe.members}"
-        )
+        raise _no_start(recipe.init_from, f"it has {len(starts)} members, the recipe {recipe.members}")
     own = models_of(recipe.model, recipe.members)
     models = [start.model or model for start, model in zip(starts, own, strict=True)]
     advice = ",".join(dict.fromkeys(models) if len(set(models)) == 1 else models)
     for start, ours, theirs in zip(starts, own, models, strict=True):
         if theirs != ours:
-            what = f"{start.path}: its model is {theirs!r}, the recipe's {ours!r}; --set model={advice}"
-            raise UserError(f"cannot start from {what}")
+            what = f"its model is {theirs!r}, the recipe's {ours!r}; --set model={advice}"
+            raise _no_start(start.path, what)
         if start.run and (data := start.run.recipe.data) != recipe.data:
-            what = f"{start.run.path}: its data is {data!r}, the recipe's {recipe.data!r}"
-            raise UserError(f"cannot start from {what}")
+            raise _no_start(start.run.path, f"its data is {data!r}, the recipe's {recipe.data!r}")
     return starts
+
+
+def _no_start(source: object, reason: str) -> UserError:
+    return UserError(f"cannot start from {source}: {reason}")
 
 
 def warnings_of(recipe: Recipe, starts: Iterable[Start]) -> list[str]:
@@ -80,18 +77,11 @@ def warnings_of(recipe: Recipe, starts: Iterable[Start]) -> list[str]:
             warnings.append(f"{start.path} does not say with which noise and method it was trained")
             continue
         theirs = start.run.recipe
-        for what, own, other in (
-            ("noise", f"{recipe.noise}({recipe.sigma:g})", f"{theirs.noise}({theirs.sigma:g})"),
-            ("method", _base(recipe), _base(theirs)),
-        ):
+        noises = [f"{recipe.noise}({recipe.sigma:g})" for recipe in (recipe, theirs)]
+        for what, (own, other) in (("noise", noises), ("method", [_base(recipe), _base(theirs)])):
             if own != other:
                 warnings.append(f"{start.run.path} was trained with the {what} {other}, not {own}")
     return list(dict.fromkeys(warnings))
-
-
-def described_once(starts: Sequence[Start]) -> str:
-    """The recipes behind all of them, each run's once."""
-    return "---\n".join(dict.fromkeys(start.description() for start in starts))
 
 
 def _starts(source: Path) -> list[Start]:
@@ -113,7 +103,6 @@ def _base(recipe: Recipe) -> str:
 
 
 def _state(path: Path) -> dict[str, Tensor]:
-    """The tensors of a state dict, by name."""
     if path.suffix == ".safetensors":
         return load_tensors(path)[0]
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from shieldwall.console import progress_bar
+from shieldwall.console import QUIET, progress_bar
 from shieldwall.data import datasets
 from shieldwall.devices import check_memory, resolve_device
 from shieldwall.distributed import ProcessGroup
@@ -18,29 +18,24 @@ from shieldwall.models.registry import build_members, check_trusted, code_digest
 from shieldwall.recipes import Recipe
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment
-from shieldwall.runs.environment import QUIET, say
+from shieldwall.runs.environment import say, say_if_changed
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.start import described_once, starting_members, warnings_of
+from shieldwall.runs.start import starting_members, warnings_of
 from shieldwall.runs.trained import noise_of, training_part
 from shieldwall.texts import json_value, read_file
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import Record, train
 from shieldwall.training.registry import build_objective
 
-Write = Callable[[Sequence[Record]], None]
-"""Given all records so far, show those that are new."""
+Write = Callable[[Sequence[Record]], None]  # given all records so far, show those that are new
 FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes trained members: --from RUN"
 
 
 def train_run(
-    recipe: Recipe, path: Path | str,
-    *, data_dir: Path | None = None, device: str | None = None, tensorboard: bool = False,
-    console: Console = QUIET,
+    recipe: Recipe, path: Path | str, *, data_dir: Path | None = None, device: str | None = None,
+    tensorboard: bool = False, console: Console = QUIET,
 ) -> RunFolder:  # fmt: skip
-    """Train the recipe's members into the run folder `path`, with TensorBoard event files if asked for.
-
-    Processes started by torchrun train together; rank 0 writes the run folder.
-    """
+    """Train the recipe's members into the run folder `path`; processes of torchrun train together."""
     if tensorboard:
         require("tensorboard", "--tensorboard")
     world = ProcessGroup.from_environment()
@@ -75,21 +70,20 @@ def train_run(
                     _write_curves(run)
                 return run
             if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
-                raise UserError(
-                    f"the code of the model {recipe.model} has changed since {run.path} was started; choose "
-                    "another folder with --out, or restore the code"
-                )
+                changed = f"the code of the model {recipe.model} has changed since {run.path} was started"
+                raise UserError(f"{changed}; choose another folder with --out, or restore the code")
             run.unseal("start.yaml", "training.jsonl")
             run.seal("recipe.yaml")
             if starts:  # their folders may move or change
-                write_atomic(run.path / "start.yaml", described_once(starts).encode())
+                recipes = dict.fromkeys(start.description() for start in starts)  # each run's once
+                write_atomic(run.path / "start.yaml", "---\n".join(recipes).encode())
                 for warning in warnings_of(recipe, starts):
                     say(console, f"warning: {warning}")
             elif isinstance(objective, DRT):
                 say(console, FROM_SCRATCH)
             described = {**environment.describe(where), "processes": world.size}
             if run.checkpoint.is_file():
-                environment.say_if_changed(console, "this training", "train", described, run.path)
+                say_if_changed(console, described, run.path, what="this training", stage="train")
             described |= {"data_sha256": dataset.train.digest(), **({"code_sha256": code} if code else {})}
             run.note_environment("train", described)
             run.seal("start.yaml")
@@ -107,8 +101,8 @@ def train_run(
 def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
     """Event files for TensorBoard: a scalar per number of a record, its step the epoch.
 
-    Each call writes all epochs from the first on, to a file whose start tells TensorBoard to forget what was
-    written before: no point is lost or doubled, wherever a call before was stopped.
+    Each call writes all epochs to a file that tells TensorBoard to forget what was written before, so that no
+    point is lost or doubled, wherever a call before was stopped.
     """
     if not wanted:
         yield lambda records: None
@@ -141,10 +135,7 @@ def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
 def _write_curves(run: RunFolder) -> None:
     """The event files of a training that is finished."""
     log = run.path / "training.jsonl"
-    try:
-        records = [json_value(line, str(log)) for line in read_file(log).splitlines()]
-    except UserError as error:
-        raise UserError(f"{log} cannot be read, so there is nothing to write for TensorBoard") from error
+    records = [json_value(line, str(log)) for line in read_file(log).splitlines()]
     with _curves(run, True) as write:
         write(records)
 

@@ -16,6 +16,7 @@ from shieldwall.devices import resolve_device
 from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
 from shieldwall.errors import UserError, checked, describe, unknown_name
+from shieldwall.files import load_tensors
 from shieldwall.models.classifier import count_members
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members, check_trusted
@@ -42,7 +43,7 @@ class TrainedRun:
         cls, folder: RunFolder,
         *, data_dir: Path | None = None, device: str | None = None, held_out: bool = False,
     ) -> "TrainedRun":  # fmt: skip
-        """With `held_out` the training images that no member has seen are in the place of the test images."""
+        """With `held_out`, the training images that no member has seen are its test images."""
         chosen_device = resolve_device(device)
         dataset = datasets.load(folder.recipe.data, data_dir)
         if held_out:
@@ -53,13 +54,9 @@ class TrainedRun:
     def recipe(self) -> Recipe:
         return self.folder.recipe
 
-    def plan(self, certification: Certification | None = None, seed: int | None = None) -> Plan:
-        """How inputs are certified; by default as the recipe says."""
-        certification = certification or self.recipe.certification
-        return Plan(
-            noise_of(self.recipe, exact=certification.exact_noise), math.prod(self.dataset.shape),
-            certification, self.recipe.seed if seed is None else seed,
-        )  # fmt: skip
+    def plan(self, which: Certification, seed: int | None = None, correct_only: bool = False) -> Plan:
+        noise, size = noise_of(self.recipe, exact=which.exact_noise), math.prod(self.dataset.shape)
+        return Plan(noise, size, which, self.recipe.seed if seed is None else seed, correct_only=correct_only)
 
     def votes(self, names: Sequence[str] | None = None) -> VoteSet:
         """The votes with these names; by default all, including those with tuned weights."""
@@ -99,8 +96,10 @@ def load(what: str | Path, vote: str = "we") -> nn.Module:
         raise UserError(f"{what} is not a run folder: it does not exist")
     folder = RunFolder(what if exists else packaged_run(str(what)))
     members = load_members(folder, datasets.dataset_spec(folder.recipe.data), torch.device("cpu"))
-    if folder.weights_dtype() != torch.float16:
-        members = [member.to(folder.weights_dtype()) for member in members]
+    stored = load_tensors(folder.member_paths()[0])[0].values()
+    dtype = next(tensor.dtype for tensor in stored if tensor.is_floating_point())
+    if dtype != torch.float16:
+        members = [member.to(dtype) for member in members]
     module = classifier_of(vote, members).eval()
     for part in (module, *members):
         setattr(part, TRAINED_NOISE, noise_of(folder.recipe))
@@ -126,12 +125,9 @@ def load_members(run: RunFolder, images: Dataset | DatasetSpec, device: torch.de
 
 
 def training_part(recipe: Recipe, dataset: Dataset) -> Split:
-    """The training images that the members may see."""
     if not len(dataset.train):
-        raise UserError(
-            f"{dataset.name} has no images to train on: it needs the folders train/ and test/ (or val/), "
-            "each with a folder for each class"
-        )
+        what = "it needs the folders train/ and test/ (or val/), each with a folder for each class"
+        raise UserError(f"{dataset.name} has no images to train on: {what}")
     if not recipe.holdout_every:
         return dataset.train
     return dataset.train.subset([row for row in range(len(dataset.train)) if row % recipe.holdout_every])

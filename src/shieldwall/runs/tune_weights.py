@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from shieldwall.binomial import clopper_pearson_lower
 from shieldwall.ensembles.votes import weighted
 from shieldwall.ensembles.weights import accuracy, certified_accuracy, grid_search_weights, sween_weights
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, check, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.runs.folder import RunFolder
@@ -28,10 +29,8 @@ class TunedWeights:
 
     name: str
     weights: list[float]
-    accuracy: float
-    """The share of noisy copies that the weighted vote classifies correctly."""
-    certified: float | None
-    """The estimate of certified accuracy at the radius; None if none was given."""
+    accuracy: float  # the share of noisy copies that the weighted vote classifies correctly
+    certified: float | None  # the estimate of certified accuracy at the radius; None if none was given
 
 
 def tune_weights_run(
@@ -41,14 +40,9 @@ def tune_weights_run(
 ) -> tuple[TunedWeights, TunedWeights]:  # fmt: skip
     """Tune weights into the run folder.  -> equal weights, and the tuned ones
 
-    Certification then adds the vote `we-sween` or `we-grid`, or `we-grid-R` for certified accuracy at the
-    radius R.
-
-    Args:
-        method: `sween` or `grid`.
-        objective: what the grid search maximises, accuracy under noise or `certified` accuracy at `radius`,
-            where an image counts as certified if it would be with the recipe's n and alpha.
-        copies: noisy copies of each image; by default 10, or 100 for certified accuracy.
+    Certification then adds the vote `we-sween`, `we-grid`, or `we-grid-R` for the radius R. The grid search
+    maximises accuracy under noise, or `certified` accuracy at `radius`: an image counts as certified if it
+    would be with the recipe's n and alpha.
     """
     if method not in METHODS:
         raise unknown_name("tuning method", method, METHODS)
@@ -61,8 +55,7 @@ def tune_weights_run(
     run = RunFolder(path)
     run.check_trained()
     copies = DEFAULT_COPIES[objective] if copies is None else copies
-    if copies < 1:
-        raise UserError(f"--copies must be at least 1; given: {copies}")
+    check(copies >= 1, "--copies must be at least 1", copies)
     noise = noise_of(run.recipe)
     score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = accuracy
     if radius is not None:
@@ -70,18 +63,14 @@ def tune_weights_run(
     trained = TrainedRun.open(run, data_dir=data_dir, device=device, held_out=True)
     train, images = trained.dataset.train, trained.dataset.test
     if run.environment().get("train", {}).get("data_sha256") not in (None, train.digest()):
-        raise UserError(
-            f"{run.path} was trained on other images than those of {run.recipe.data} that are found now; "
-            "give the folder that it was trained on with --data-dir"
-        )
+        what = f"{run.path} was trained on other images than those of {run.recipe.data} that are found now"
+        raise UserError(f"{what}; give the folder that it was trained on with --data-dir")
     confidences = noisy_confidences(
         trained.members, images, noise, copies=copies, seed=run.recipe.seed, device=trained.device
     )
     labels = images.labels.cpu()
-    if method == "sween":
-        tuned = sween_weights(confidences, labels)
-    else:
-        tuned = grid_search_weights(confidences, labels, score=score)
+    search = partial(grid_search_weights, score=score) if method == "grid" else sween_weights
+    tuned = search(confidences, labels)
     name = method if radius is None else f"{method}-{radius:g}"
     with run.lock():
         run.save_weights(name, tuned.tolist())
@@ -95,20 +84,15 @@ def tune_weights_run(
 
 
 def copies_needed(noise: Noise, radius: float, copies: int, certification: Certification) -> int:
-    """At how many of the copies the vote must be correct to count as certified at the radius.
-
-    Certification needs at least k of its n samples; the copies need the same share.
-    """
-    if not (np.isfinite(radius) and radius >= 0):
-        raise UserError(f"the radius must be 0 or a positive number; given: {radius}")
+    """At how many of the copies the vote must be correct to count as certified at the radius. Certification
+    needs at least k of its n samples; the copies need the same share."""
+    check(np.isfinite(radius) and radius >= 0, "the radius must be 0 or a positive number", radius)
     n = certification.n
     p_lower = clopper_pearson_lower(np.arange(n + 1), n, certification.alpha)
     is_certified = (p_lower > 0.5) & (noise.radius(np.maximum(p_lower, 0.5)) >= radius)
     if not is_certified[-1]:
         largest = float(noise.radius(np.maximum(p_lower[-1:], 0.5))[0])
-        raise UserError(
-            f"no image can be certified at radius {radius:g} with {noise} and n = {n:,}; "
-            f"the largest possible radius is {largest:.3f}"
-        )
+        why = f"no image can be certified at radius {radius:g} with {noise} and n = {n:,}"
+        raise UserError(f"{why}; the largest possible radius is {largest:.3f}")
     fewest = int(is_certified.argmax())
     return -(-fewest * copies // n)  # rounded up, exactly

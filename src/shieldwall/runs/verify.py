@@ -1,9 +1,6 @@
 """Certificates checked after the fact: from their counts, by the digests of their run, and by drawing again.
 
-What this proves. The digests: the files are those that a verb left. The counts: label, bounds and radius are
-what the counts give, so nobody wrote a radius by hand; and they are those of all inputs, in order, under the
-settings that the run states. Drawing again: the counts are what these members return for this noise. Only
-that, or a copy of SHA256SUMS, shows that a file and its digest were not changed together.
+What each proves, and what only drawing again shows, is in docs/certification.md.
 """
 
 import random
@@ -29,10 +26,8 @@ from shieldwall.vocabulary import member_vote
 if TYPE_CHECKING:
     from shieldwall.runs.trained import TrainedRun
 
-_ROUNDING = 1e-9
-"""Relative: SciPy's versions differ in the last digits of a bound."""
-_CHANCE = 1e-6
-"""How often two counts of the same distribution are refused, per input and vote."""
+_ROUNDING = 1e-9  # relative: SciPy's versions differ in the last digits of a bound
+_CHANCE = 1e-6  # how often two counts of the same distribution are refused, per input and vote
 
 VERIFIED, INTERRUPTED, UNVERIFIED, CHANGED = "verified", "interrupted", "unverified", "changed"
 
@@ -43,32 +38,27 @@ class Verification:
 
     run: str
     status: str
-    """verified; interrupted: right, but there is no digest of what a stopped verb was writing; unverified:
-    nothing to check against; changed: not as it was written, or not what the counts give."""
+    """verified; interrupted: right, but what a stopped verb was writing has no digest; unverified: nothing to
+    check against; changed: not as it was written, or not what the counts give."""
     detail: str
-    certificates: int = 0
-    """How many were computed again from their counts."""
+    certificates: int = 0  # how many were computed again from their counts
 
 
 def verify_run(
     path: Path | str, redraw: int = 0, *, data_dir: Path | None = None, device: str | None = None
 ) -> Verification:
     """Check a run folder, a packed run, or a certificate file; of a file in a run folder, the whole run.
-
-    `redraw` random inputs of each folder of certificates are drawn again, and their counts compared.
-    """
+    `redraw` random inputs of each folder of certificates are drawn again, and their counts compared."""
     path = _whole_run(Path(path))
     try:
         verification = _verify(path)
     except UserError as error:
         return Verification(str(path), CHANGED, str(error))
-    if redraw:
-        try:
-            notes = redraw_run(path, redraw, data_dir=data_dir, device=device)
-        except _OtherCountsError as error:
-            return Verification(str(path), CHANGED, str(error))
-        verification = replace(verification, detail="; ".join([verification.detail, *notes]))
-    return verification
+    try:
+        notes = redraw_run(path, redraw, data_dir=data_dir, device=device) if redraw else []
+    except _OtherCountsError as error:
+        return Verification(str(path), CHANGED, str(error))
+    return replace(verification, detail="; ".join([verification.detail, *notes]))
 
 
 def _whole_run(path: Path) -> Path:
@@ -89,22 +79,8 @@ def _verify(path: Path) -> Verification:
         packaged_run(path.name)
         return Verification(str(path), VERIFIED, "pretrained, every file as it was published")
     if _is_run_folder(path):
-        sums, open_files = Sums.read(path), []
-        sums.check_files()
-        if not (path / "recipe.yaml").is_file():
-            raise UserError(f"{path / 'recipe.yaml'} is missing")
-        texts = {file.name: file.read_text(errors="replace") for file in path.glob("environment.json")}
-        _check_sums(sums, RunRecord("", path, {}, texts).environment)
-        files = sorted(path.glob("members/member-*.safetensors"), key=lambda file: (len(file.name), file))
-        digest = sha256(b"".join(file.read_bytes() for file in files))
-        of_shards = list(path.glob("*.shards/*/settings.yaml"))
-        for settings in (*path.glob("*/settings.yaml"), *of_shards):
-            if files and read_settings(settings).get("members_sha256", digest) != digest:
-                raise UserError(f"{path / 'members'}: these are not the members that were certified")
-        for settings in of_shards:
-            check_counts_in(settings.parent)
-        if (path / "checkpoint.safetensors").is_file():
-            check_seal(path / "checkpoint.safetensors")
+        sums = Sums.read(path)
+        _check_folder(path, sums)
         records = [each for file in _settings_files(path) for each in read_runs(_tables_in(file.parent))]
         open_files = _without_digest(path, sums)
     else:
@@ -117,17 +93,35 @@ def _verify(path: Path) -> Verification:
             check_counts(record.certificates, record.settings, str(record.home))
         elif record.is_run:
             raise UserError(f"{record.home} has certificates without counts; certify again")
-    status, detail = VERIFIED, "; ".join(_description(record, path) for record in records)
-    detail = detail or "not certified yet"
     if any(table.counts is None for table in tables):
         return Verification(str(path), UNVERIFIED, "it has no counts to check")
-    if not sums.by_name:
+    detail = "; ".join(_description(record, path) for record in records) or "not certified yet"
+    num_digests, status = len(sums.by_name), INTERRUPTED if open_files else VERIFIED
+    if not num_digests:
         status, detail = UNVERIFIED, f"{detail}; made without {SUMS}"
     else:
-        detail = f"{detail}; {len(sums.by_name)} digest{'s' * (len(sums.by_name) > 1)}"
-        if open_files:
-            status, detail = INTERRUPTED, f"{detail}, none yet of {', '.join(open_files)}"
+        detail += f"; {num_digests} digest{'s' * (num_digests > 1)}"
+        detail += f", none yet of {', '.join(open_files)}" if open_files else ""
     return Verification(str(path), status, detail, sum(map(len, tables)))
+
+
+def _check_folder(path: Path, sums: Sums) -> None:
+    """Raise where a file of a run, or a shard of its certificates, is not as it was written."""
+    sums.check_files()
+    if not (path / "recipe.yaml").is_file():
+        raise UserError(f"{path / 'recipe.yaml'} is missing")
+    texts = {file.name: file.read_text(errors="replace") for file in path.glob("environment.json")}
+    _check_sums(sums, RunRecord("", path, {}, texts).environment)
+    files = sorted(path.glob("members/member-*.safetensors"), key=lambda file: (len(file.name), file))
+    digest = sha256(b"".join(file.read_bytes() for file in files))
+    of_shards = list(path.glob("*.shards/*/settings.yaml"))
+    for settings in (*path.glob("*/settings.yaml"), *of_shards):
+        if files and read_settings(settings).get("members_sha256", digest) != digest:
+            raise UserError(f"{path / 'members'}: these are not the members that were certified")
+    for settings in of_shards:
+        check_counts_in(settings.parent)
+    if (path / "checkpoint.safetensors").is_file():
+        check_seal(path / "checkpoint.safetensors")
 
 
 def _settings_files(run: Path) -> list[Path]:
@@ -214,9 +208,9 @@ def redraw_run(
 ) -> list[str]:
     """Draw random inputs of each folder of certificates again and compare.  -> what to say of each folder
 
-    On the machine and with the torch that they were made with, all counts must be equal. Elsewhere another
-    rounding changes some, and on another kind of device the noise is another: then a test asks whether
-    both counts can be samples of one distribution. It refuses one input in a million that is right.
+    With the machine and the torch that made them, all counts must be equal. Elsewhere rounding, or on another
+    kind of device the noise, differs: then a test, which refuses one right input in a million, asks whether
+    both counts can be samples of one distribution.
     """
     from shieldwall.runs.folder import RunFolder
     from shieldwall.runs.trained import TrainedRun  # loads torch, which the checks above do without
@@ -248,13 +242,12 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         radii=tuple(settings.get("radii", ())), norm=settings["norm"], precision=settings["precision"],
         exact_noise=str(settings["noise"]).startswith("exact"),
     )  # fmt: skip
-    correct_only = bool(settings.get("correct_only"))
-    plan = replace(trained.plan(certification, settings["seed"]), correct_only=correct_only)
+    plan = trained.plan(certification, settings["seed"], bool(settings.get("correct_only")))
     votes = trained.votes(list(record.certificates))
     made, here = record.environment.get("certify", {}), describe(trained.device)
-    must_be_equal = all(made.get(name) == here[name] for name in ("torch", "device", "platform"))
-    if certification.radii or correct_only:  # rows of a batch depend on other inputs
-        must_be_equal = False
+    is_same_machine = all(made.get(name) == here[name] for name in ("torch", "device", "platform"))
+    # Where sampling stops early, the rows of a batch depend on other inputs.
+    must_be_equal = is_same_machine and not certification.radii and not plan.correct_only
     largest = 0
     with threads(settings.get("threads") if trained.device.type == "cpu" else None):
         sampler = trained.sampler(
@@ -263,12 +256,10 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         )  # fmt: skip
         for row in rows:
             index = int(certified.indices[row])
-            label = int(test.labels[index])
-            if certified.truth is not None and label != certified.truth[row]:
-                raise _OtherCountsError(
-                    f"{folder}: input {index} has the true class {certified.truth[row]} in its file, and "
-                    f"{label} in {trained.recipe.data}"
-                )
+            truth = int(test.labels[index])
+            if certified.truth is not None and truth != certified.truth[row]:
+                said = f"has the true class {certified.truth[row]} in its file, and {truth} in"
+                raise _OtherCountsError(f"{folder}: input {index} {said} {trained.recipe.data}")
             (counts,) = sampler.counts([(index, trained.image(plan.noise, index))], row)
             for vote, again in plan.certificates(counts, votes).items():
                 stored = record.certificates[vote]
@@ -277,28 +268,21 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
                 before, now = stored.counts[row], again.counts[0]
                 difference = int(np.abs(before - now).max())
                 if difference and (must_be_equal or _p_value(before, now) < _CHANCE):
-                    raise _OtherCountsError(
-                        f"{folder}: {vote}.tsv, input {index}: its counts are {before.tolist()}; "
-                        f"drawn again, they are {now.tolist()}"
-                    )
+                    said = f"its counts are {before.tolist()}; drawn again, they are {now.tolist()}"
+                    raise _OtherCountsError(f"{folder}: {vote}.tsv, input {index}: {said}")
                 largest = max(largest, difference)
-    counts_are = "equal counts"
-    if largest:
-        counts_are = (
-            f"counts differ by at most {largest} of {certification.n}, as rounding or noise differs here "
-            f"(made with torch {made.get('torch')} on {made.get('device')})"
-        )
-    return f"{len(rows)} inputs drawn again: {counts_are}"
+    if not largest:
+        return f"{len(rows)} inputs drawn again: equal counts"
+    made_with = f"(made with torch {made.get('torch')} on {made.get('device')})"
+    counts_are = f"counts differ by at most {largest} of {certification.n}, as rounding or noise differs here"
+    return f"{len(rows)} inputs drawn again: {counts_are} {made_with}"
 
 
 def _p_value(ours: Ints, theirs: Ints) -> float:
     """Of the hypothesis that two counts (..., K) are samples of one distribution, by Fisher's exact test."""
     from scipy.stats import fisher_exact
 
-    pairs = zip(np.atleast_2d(ours), np.atleast_2d(theirs), strict=True)
-    tables = [
-        [[a, int(first.sum()) - a], [b, int(second.sum()) - b]]
-        for first, second in pairs
-        for a, b in zip(first.tolist(), second.tolist(), strict=True)
-    ]
+    totals = (np.broadcast_to(counts.sum(-1, keepdims=True), counts.shape) for counts in (ours, theirs))
+    cells = [counts.ravel().tolist() for counts in (ours, theirs, *totals)]
+    tables = [[[a, n - a], [b, m - b]] for a, b, n, m in zip(*cells, strict=True)]
     return min(1.0, min(float(fisher_exact(table).pvalue) for table in tables) * len(tables))

@@ -2,8 +2,8 @@
 
 What a worker does is a function (task, worker's number, iterator of inputs), named `module:function`, so that
 only workers import it. Those that share the inputs of one certification take them from an `InputQueue`, one
-by one, so that none waits for the slowest. Ray decides where and when each runs, by the CPUs and GPUs that it
-declares. All nodes need the same folders: a worker works in the one that the command was given in.
+by one, so that none waits for the slowest. Ray decides where and when each runs. All its nodes need the same
+folders: a worker works in the one that the command was given in.
 """
 
 import os
@@ -14,35 +14,40 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
 
-from shieldwall.errors import LockedError, UserError, require
+from shieldwall.errors import LockedError, UserError, check, require
 
 LOCAL, RAY = "local", "ray"
 GPUS = Path("/proc/driver/nvidia/gpus")
+# Of a worker: nothing compiles in processes of its own either, which would outlive a kill.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-"""Of a worker. Nothing compiles in processes of its own, which would outlive a kill."""
 POLL_SECONDS = 0.5
 _TAKE = "take"
 
-Answer = Mapping[str, Any]
-"""error, a text or None; whether the folder was `locked`; and the function's value, if there was no error."""
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a task: an error, or the function's value."""
+
+    error: str | None = None
+    is_locked: bool = False  # by another process, and not begun
+    value: Any = None
 
 
 class InputQueue:
-    """Places in the list of inputs, each for the worker that asks first.
-
-    A worker is given consecutive ones, so that no rows of its batches stay empty (`smoothing/sampler.py`).
-    One with none left takes over the second half of the longest stretch.
-    """
+    """Places in the list of inputs. A worker is given consecutive ones, so that no rows of its batches stay
+    empty (`smoothing/sampler.py`); one with none left takes over the second half of the longest stretch."""
 
     def __init__(self, places: Sequence[int], workers: int) -> None:
         ends = [len(places) * k // workers for k in range(workers + 1)]
-        self._stretches = [deque(places[ends[k] : ends[k + 1]]) for k in range(workers)]
+        self._stretches = [deque(places[start:end]) for start, end in pairwise(ends)]
         self._taken = [0] * workers
 
     def take(self, worker: int) -> int | None:
@@ -50,15 +55,15 @@ class InputQueue:
         if not own:
             longest = max(self._stretches, key=len)
             own.extendleft([longest.pop() for _ in range((len(longest) + 1) // 2)])
-        self._taken[worker] += bool(own)
-        return own.popleft() if own else None
+        if not own:
+            return None
+        self._taken[worker] += 1
+        return own.popleft()
 
     def taken(self) -> list[int]:
-        """How many inputs each worker was given."""
         return self._taken
 
     def stop(self) -> None:
-        """Give out no more."""
         for stretch in self._stretches:
             stretch.clear()
 
@@ -67,12 +72,10 @@ class Workers(ABC):
     """At most `most` tasks at a time. Each has a name, of any kind, and is answered once."""
 
     def __init__(self, work: str, jobs: int, places: Sequence[int] | None) -> None:
-        if jobs < 1:
-            raise UserError(f"--jobs must be at least 1; given: {jobs}")
+        check(jobs >= 1, "--jobs must be at least 1", jobs)
         self.work = work
         self.most = jobs if places is None else min(jobs, max(1, len(places)))
-        self.busy: dict[Any, tuple[Any, float]] = {}
-        """The names of the tasks that are not answered, and since when."""
+        self.busy: dict[Any, tuple[Any, float]] = {}  # names of the tasks not answered yet, and since when
         self._queue: Any = InputQueue(places or (), self.most)
 
     @property
@@ -96,12 +99,11 @@ class Workers(ABC):
     def _ended(self) -> Iterator[tuple[Any, Answer]]: ...
 
     def ask(self, question: str) -> Any:
-        """Call a method of the queue of inputs that all share: `taken`, or `stop`."""
+        """Call a method of the queue of inputs: `taken`, or `stop`."""
         return getattr(self._queue, question)()
 
     @abstractmethod
-    def close(self) -> None:
-        """End all at once."""
+    def close(self) -> None: ...  # all ends at once
 
     def __enter__(self) -> "Workers":
         return self
@@ -138,7 +140,7 @@ class Processes(Workers):
                         continue
                 except (EOFError, ConnectionError):
                     (process := self._workers.pop(number)[0]).communicate()
-                    said = _failure(f"its process ended with code {process.returncode}")
+                    said = Answer(f"its process ended with code {process.returncode}")
                 yield number, said
 
     def close(self) -> None:
@@ -170,30 +172,24 @@ def serve() -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     number, pipe = int(sys.argv[1]), Connection(int(sys.argv[2]))
 
-    def take() -> int | None:
+    def take() -> Any:
         pipe.send(_TAKE)
-        place: int | None = pipe.recv()
-        return place
+        return pipe.recv()
 
     while True:
         work, task = pipe.recv()
         pipe.send(answer(work, task, number, take))
 
 
-def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], int | None]) -> Answer:
-    """What became of a task; a mistake, or a failure of any kind, is for the one who gave it to tell."""
+def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], Any]) -> Answer:
+    """Do a task; a mistake, or a failure of any kind, is for the one who gave it to tell."""
     try:
         module, _, function = work.partition(":")
-        value = getattr(import_module(module), function)(task, number, iter(take, None))
-        return {"error": None, "locked": False, "value": value}
+        return Answer(value=getattr(import_module(module), function)(task, number, iter(take, None)))
     except UserError as error:
-        return _failure(" ".join(str(error).split()), locked=isinstance(error, LockedError))
+        return Answer(" ".join(str(error).split()), isinstance(error, LockedError))
     except Exception as error:  # a row that fails in any way must not stop the others
-        return _failure(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
-
-
-def _failure(error: str, *, locked: bool = False) -> Answer:
-    return {"error": error, "locked": locked}
+        return Answer(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
 
 
 class RayWorkers(Workers):
@@ -220,8 +216,7 @@ class RayWorkers(Workers):
         jobs = int(gpus or cpus) if jobs is None else jobs
         super().__init__(work, jobs, places)
         self._needs = {"num_cpus": 1, "num_gpus": min(1, gpus / jobs)}
-        self._numbers: dict[Any, int] = {}
-        """Of the tasks that share inputs, by their order."""
+        self._numbers: dict[Any, int] = {}  # of the tasks that share inputs, by their order
         self._queue = None
         if places is not None:  # what a worker that ends had taken is lost: another would not make it again
             self._needs["max_retries"] = 0
@@ -230,9 +225,8 @@ class RayWorkers(Workers):
     def _send(self, task: Mapping[str, Any]) -> Any:
         # One that gives its inputs to others only waits for them.
         needs = {"num_cpus": 0} if task.get("on", LOCAL) != LOCAL else self._needs
-        number = len(self._numbers)
-        arguments = self.work, task, str(Path.cwd()), self._queue, number
-        reference = self._ray.remote(**needs)(_perform).remote(*arguments)
+        number, perform = len(self._numbers), self._ray.remote(**needs)(_perform)
+        reference = perform.remote(self.work, task, str(Path.cwd()), self._queue, number)
         self._numbers[reference] = number
         return reference
 
@@ -245,7 +239,7 @@ class RayWorkers(Workers):
             try:
                 yield reference, self._ray.get(reference)
             except self._ray.exceptions.RayError as error:
-                yield reference, _failure(f"its Ray worker ended: {str(error).splitlines()[0]}")
+                yield reference, Answer(f"its Ray worker ended: {str(error).splitlines()[0]}")
         if ready and self._queue is not None:  # it is empty: those that Ray has not begun have nothing to do
             taken = self.ask("taken")
             for reference in [each for each in self.busy if not taken[self._numbers[each]]]:
@@ -264,32 +258,24 @@ class RayWorkers(Workers):
 
 def _perform(work: str, task: Mapping[str, Any], folder: str, queue: Any, number: int) -> Answer:
     ray: Any = import_module("ray")
-
-    def take() -> int | None:
-        place: int | None = ray.get(queue.take.remote(number))
-        return place
-
     try:
         os.chdir(folder)
     except OSError:
         node = ray.util.get_node_ip_address()
-        return _failure(f"{folder} is not on the node {node}; all nodes need the same folders")
-    return answer(work, task, 0, take)
+        return Answer(f"{folder} is not on the node {node}; all nodes need the same folders")
+    return answer(work, task, 0, lambda: ray.get(queue.take.remote(number)))
 
 
 def workers_of(
     on: str, work: str, jobs: int | None, device: str | None, places: Sequence[int] | None = None
 ) -> Workers:
-    """Workers of this machine (`local`) or of Ray; by default one for each GPU, or each core without one.
-
-    No more than there are places, where these are what is shared.
-    """
+    """Workers of this machine or of Ray; by default one for each GPU, or each core, at most one a place."""
     if on == RAY or on.startswith("ray://"):
         return RayWorkers(on, work, jobs, device, places)
     if on != LOCAL:
         raise UserError(f"--on takes local, ray or ray://HOST:PORT; given: {on!r}")
     if jobs is None:
         jobs = (device != "cpu" and len(list(GPUS.glob("*")))) or len(os.sched_getaffinity(0))
-    if jobs > (most := 4 * (os.cpu_count() or 1)):
-        raise UserError(f"--jobs must be at most {most} on this machine; given: {jobs}")
+    most = 4 * (os.cpu_count() or 1)
+    check(jobs <= most, f"--jobs must be at most {most} on this machine", jobs)
     return Processes(work, jobs, places)

@@ -1,7 +1,6 @@
 """Doing the steps of a study: by processes of this machine, or by Ray.
 
-Nothing is stored here: what is done is read from the run folders, so that it can be killed at any time, and
-two can share the same work.
+What is done is read from the run folders, so that it can be killed at any time, and two can share the work.
 """
 
 import json
@@ -35,10 +34,10 @@ def run_steps(
     steps: Sequence[Step], places: Places, console: Console,
     *, on: str = LOCAL, jobs: int | None = None, minutes: float | None = None, device: str | None = None,
 ) -> tuple[list[Step], dict[str, str]]:  # fmt: skip
-    """Do all steps by `jobs` workers, each after those that it needs.  -> what is left, and errors by step
+    """Do all steps, each after those that it needs.  -> what is left, and the errors of failed steps by name
 
-    A failed step is noted, and what needs it is left. After `minutes`, or on Ctrl-C, all processes end at
-    once: nothing is lost but the epoch or the input in progress.
+    What needs a failed step is left. After `minutes`, or on Ctrl-C, all processes end at once: nothing is
+    lost but the epoch or the input in progress.
     """
     say = partial(console.print, soft_wrap=True)
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
@@ -49,8 +48,10 @@ def run_steps(
     with workers_of(on, _WORK, jobs, device) as workers:
         while time.monotonic() < end:
             names, busy = {step.name for step in left}, {step.run.key for step in workers.names}
-            ready = [step for step in left if step.name not in failed and step.run.key not in busy]
-            ready = [step for step in ready if not any(need.name in names for need in step.needs)]
+            ready = [
+                step for step in left
+                if step.name not in failed and not any(need.name in names for need in step.needs)
+            ]  # fmt: skip
             if not ready and not busy:
                 break
             for step in ready:
@@ -70,16 +71,13 @@ def run_steps(
                     workers.give(step, {**task(step, places), "device": device, **shared})
                     busy.add(step.run.key)
             for step, answer, seconds in workers.answers():
-                error = answer["error"]
-                if answer["locked"]:
-                    continue
-                if error is None and places.is_done(step):
+                if answer.error is None and places.is_done(step):
                     left.remove(step)
                     say(f"{step}: done in {seconds:.1f} s ({total - len(left)} of {total} steps)")
-                    continue
-                failed[step.name] = error = error or "it ended without its result"
-                places.note_failure(step, error)
-                say(f"{step}: failed: {error}")
+                elif not answer.is_locked:
+                    failed[step.name] = answer.error or "it ended without its result"
+                    places.note_failure(step, failed[step.name])
+                    say(f"{step}: failed: {failed[step.name]}")
             if time.monotonic() - last_line > _SECONDS_BETWEEN_LINES:
                 last_line = time.monotonic()
                 for step in workers.names:
@@ -91,9 +89,7 @@ def unit_seconds(
     steps: Sequence[Step], places: Places, device: str | None, console: Console | None
 ) -> tuple[dict[str, float], str]:
     """The seconds of a unit of each kind of step, and the machine; what is not known is measured once.
-
-    Without a console nothing is measured, and seconds of another machine will do.
-    """
+    Without a console nothing is measured, and another machine's will do."""
     file, machine = places.roots[0] / "step-seconds.json", machine_name(device)
     known: dict[str, dict[str, float]] = json_value(read_file(file), str(file)) if file.is_file() else {}
     if console is None:
@@ -105,15 +101,15 @@ def unit_seconds(
     if missing:
         console.print(f"timing {len(missing)} kinds of steps on this machine", soft_wrap=True)
     with workers_of(LOCAL, _WORK, 1, device) as workers:
-        for kind, step in missing.items():
-            kind_of_work = f"time {json.loads(kind)[0]}"
-            workers.give(step, {**task(step, places), "kind": kind_of_work, "device": device})
-            while not (answers := list(workers.answers())):
-                pass
-            ((_, answer, _),) = answers
-            if answer["error"] is not None:
-                console.print(f"no cost for {kind}: {answer['error']}", soft_wrap=True)
-                continue
-            done[kind] = float(answer["value"])
-            write_output(file, (json.dumps(known, indent=2) + "\n").encode())
+        while missing or workers.busy:
+            if not workers.busy:
+                kind, step = missing.popitem()
+                what = {"kind": f"time {json.loads(kind)[0]}", "device": device}
+                workers.give(kind, task(step, places) | what)
+            for kind, answer, _ in workers.answers():
+                if answer.error is not None:
+                    console.print(f"no cost for {kind}: {answer.error}", soft_wrap=True)
+                    continue
+                done[kind] = float(answer.value)
+                write_output(file, (json.dumps(known, indent=2) + "\n").encode())
     return done, machine

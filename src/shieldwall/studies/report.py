@@ -31,23 +31,20 @@ from shieldwall.results.rows import (
     incomparable_settings,
     rows_of,
 )
-from shieldwall.studies.steps import Places, Step, cost
+from shieldwall.studies.steps import Places, Step, cost, hours
 from shieldwall.studies.study import Study, spoken
 
 QUANTILE = 1.96
-INPUTS = {"imagenet": 500}
-"""Of the paper's cells; 1,000 on the other data sets."""
+INPUTS = {"imagenet": 500}  # of the paper's cells; 1,000 on the other data sets
 TITLE = "certified accuracy in %, by L2 radius: ours, the paper's, and the difference in points"
 BATCH = 256
 
 
 class _Cell(NamedTuple):
-    """A number of ours, the paper's, the difference, and whether it exceeds the sampling error."""
-
     ours: str
     paper: str = ""
     difference: str = ""
-    beyond: bool = False
+    beyond: bool = False  # whether the difference exceeds the sampling error
 
 
 def tables_of(study: Study, records: Sequence[RunRecord]) -> list[Table]:
@@ -80,15 +77,14 @@ def paper_table(study: Study, label: str, rows: Sequence[Row]) -> Table | None:
         runs = f"{'best of ' * (done > 1)}{done}{f' of {planned}' * (done < planned)} runs"
         titles.append(_title(row, printed, runs if planned > 1 or done > 1 else ""))
         best = envelope_row(measured, "") if len(measured) > 1 else measured[0]
-        lines.append(
-            [_at_radius(best, row, radius) for radius in radii] + [_acr(measured, row)] * bool(row.acr)
-        )
+        cells = [_at_radius(best, row, radius) for radius in radii]
+        lines.append([*cells, _acr(measured, row)] if row.acr else cells)
     if not ours:
         return None
     columns = []
     for heading, *cells in zip(headings, *lines, strict=True):
         texts = [text for cell in cells for text in cell[:3]]
-        bold = [each for cell in cells for each in (False, False, cell.beyond)]
+        bold = [is_bold for cell in cells for is_bold in (False, False, cell.beyond)]
         columns.append(Column(("", heading), texts, bold, [""] * len(texts)))
     notes = ["bold: the difference exceeds the sampling error"]
     if any(len({each.run for each in measured}) > 1 for measured in ours.values()):
@@ -118,12 +114,10 @@ def seconds_table(
 ) -> Table:
     """Seconds per mini-batch by row, ours and the paper's."""
     rows = {step.run.row: seconds.get(cost(step, places)[0]) for step in training}
-    ours = ["" if each is None else f"{BATCH * each:.3f}" for each in rows.values()]
+    ours = ["" if image is None else f"{BATCH * image:.3f}" for image in rows.values()]
     theirs = [f"{study.seconds[row]:.2f}" if row in study.seconds else "" for row in rows]
-    columns = [
-        Column(("", heading), cells, [False] * len(cells), [""] * len(cells))
-        for heading, cells in (("ours, s", ours), ("paper, s", theirs))
-    ]
+    cells, nothing = {"ours, s": ours, "paper, s": theirs}, ([False] * len(rows), [""] * len(rows))
+    columns = [Column(("", heading), texts, *nothing) for heading, texts in cells.items()]
     note = "the paper's: one GTX 1080 Ti for MNIST, four for CIFAR-10"
     return Table(study.title, list(rows), list(rows), columns, [note], False)
 
@@ -138,9 +132,8 @@ def not_measured(
     lines = []
     for (row, sigma), left in groups.items():
         runs = len({step.run.key for step in left})
-        units = [cost(step, places) for step in left]
-        hours = sum(count * seconds.get(kind, math.nan) for kind, count in units if count) / 3600
-        price = "" if math.isnan(hours) else f", {hours:.1f} hours"
+        due = hours(left, places, seconds)
+        price = "" if math.isnan(due) else f", {due:.1f} hours"
         command = f"shieldwall study run {study.command} --rows {row} --sigma {sigma:g}"
         is_measured = all(places.readable(step.run) for step in left)
         what = "members to start others from" if is_measured else f"{runs} run{'s' * (runs > 1)}"
@@ -152,10 +145,8 @@ def page(
     study: Study, tables: Sequence[Table], records: Sequence[RunRecord], left: Sequence[str], machine: str
 ) -> str:
     """All of it in Markdown; `machine` is where the hours were measured."""
-    parts = [f"# {study.title}", f"<!-- Written by `shieldwall study report {study.name}`. -->"]
-    parts += study.notes
-    for table in tables:
-        parts.append(to_markdown(table).rstrip("\n").replace("|   ", "| &nbsp; "))
+    parts = [f"# {study.title}", f"<!-- Written by `shieldwall study report {study.name}`. -->", *study.notes]
+    parts += [to_markdown(table).rstrip("\n").replace("|   ", "| &nbsp; ") for table in tables]
     if left:
         parts += ["## Not measured yet", *([f"Hours of one core or GPU: {machine}."] if machine else [])]
         parts.append("\n".join(f"- {line}" for line in left))

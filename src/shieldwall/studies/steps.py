@@ -2,14 +2,14 @@
 
     train -> tune -> certify -> pack    of one run; its training comes after that of the run it starts from
 
-A run folder is recognised by its recipe and by those it started from, whatever it is called. So is a packed
-run, which is finished but has no weights.
+A run, also a packed one, is recognised by its recipe and by those it started from, whatever it is called.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,17 +30,14 @@ from shieldwall.vocabulary import EAS, MME, WE, member_vote
 KINDS = ("train", "tune", "certify", "pack")
 DONE, RUNNING, FAILED, MISSING = "done", "running", "failed", "missing"
 CERTIFICATES = "certificates"
-_COPIES = 10
-"""Noisy copies of each held-out image that weights are tuned on."""
+_COPIES = 10  # noisy copies of each held-out image that weights are tuned on
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one run; `needs` are those before it, of this run or of the one it starts from."""
-
     kind: str
     run: Run
-    needs: "tuple[Step, ...]"
+    needs: "tuple[Step, ...]"  # those before it, of this run or of the one it starts from
 
     @property
     def name(self) -> str:
@@ -89,7 +86,7 @@ class Files:
         """A file's content; nothing where there is no such file."""
         if self.packed is not None:
             return self.packed.get(name, b"")
-        return (self.path / name).read_bytes() if (self.path / name).is_file() else b""
+        return path.read_bytes() if (path := self.path / name).is_file() else b""
 
     def documents(self, name: str) -> list[Mapping[str, Any]]:
         """The YAML documents of a file; none where it cannot be read."""
@@ -104,12 +101,11 @@ class Files:
     @property
     def progress(self) -> tuple[bool, int]:
         """More for a run that is further; a folder comes before a packed run."""
-        names = ("members/*", "*/*.tsv", "training.jsonl")
-        sizes = [path.stat().st_size for name in names for path in self.path.glob(name)]
-        return self.packed is None, sum(sizes)
+        files = (path for name in ("members/*", "*/*.tsv", "training.jsonl") for path in self.path.glob(name))
+        return self.packed is None, sum(path.stat().st_size for path in files)
 
     def key(self) -> str | None:
-        """That of the run; None where there is no run, or one of which something cannot be read."""
+        """That of the run; None where there is none that can be read."""
         own, before = self.documents("recipe.yaml"), self.documents("start.yaml")
         try:
             return key_of(map(from_mapping, [*own, *before])) if own else None
@@ -124,7 +120,7 @@ class Places:
         self.roots, self.data_dir = roots, data_dir
         self._found: dict[str, Files] = {}
         self._homes: dict[str, Files] = {}
-        self._tests: dict[str, int] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
         for root in roots:
             if root != roots[0] and not root.is_dir():
                 raise UserError(f"--runs takes folders with runs; {root} is none")
@@ -149,7 +145,6 @@ class Places:
         return files.path if files.packed is None else self.roots[0] / run.folder
 
     def archive(self, run: Run) -> Path:
-        """Where the run is packed."""
         return self.roots[0] / f"{self.folder(run).name}{SUFFIX}"
 
     def certificates(self, run: Run) -> str:
@@ -169,12 +164,15 @@ class Places:
             return None
         return files.path if name == CERTIFICATES else files.path / name
 
+    def sizes(self, run: Run) -> tuple[int, int]:
+        """The numbers of training and of test images."""
+        if (data := run.recipe.data) not in self._sizes:
+            self._sizes[data] = split_sizes(data, self.data_dir)
+        return self._sizes[data]
+
     def inputs(self, run: Run) -> int:
         """How many test inputs are to be certified."""
-        which, data = run.recipe.certification, run.recipe.data
-        if data not in self._tests:
-            self._tests[data] = split_sizes(data, self.data_dir)[1]
-        return min(math.ceil(self._tests[data] / which.every), which.limit or self._tests[data])
+        return len(run.recipe.certification.inputs(self.sizes(run)[1]))
 
     def is_done(self, step: Step) -> bool:
         run, files = step.run, self.home(step.run)
@@ -189,9 +187,9 @@ class Places:
             return self.readable(run) is not None
         if not (archive := self.archive(run)).is_file():
             return False
-        packed, names = Files(archive), (files.path / self.certificates(run)).glob("*.tsv")
-        written = [path.relative_to(files.path).as_posix() for path in names]
-        return bool(written) and all(packed.read(name) == files.read(name) for name in written)
+        packed, to = Files(archive), self.certificates(run)
+        names = [f"{to}/{path.name}" for path in (files.path / to).glob("*.tsv")]
+        return bool(names) and all(packed.read(name) == files.read(name) for name in names)
 
     def state(self, step: Step) -> str:
         """done, running, failed or missing; of a step that was begun, how far it is."""
@@ -211,7 +209,7 @@ class Places:
         return FAILED if self.failure(run).get("step") == step.kind else begun or MISSING
 
     def failure(self, run: Run) -> Mapping[str, Any]:
-        """The step that failed last, and its error; beside the run folder, which there may be none of."""
+        """The step that failed last, and its error; it lies beside the run folder."""
         return Files(self.folder(run).parent).mapping(f"{self.folder(run).name}.failed.json")
 
     def note_failure(self, step: Step, error: str | None) -> None:
@@ -227,12 +225,10 @@ class Places:
         """Whether a process works on the run."""
         path = self.folder(run) / ".lock"
         try:
-            if path.is_file():
-                with FileLock(path, timeout=0):
-                    pass
+            with FileLock(path, timeout=0) if path.is_file() else nullcontext():
+                return False
         except Timeout:
             return True
-        return False
 
     def _is_certified(self, files: Files, folder: str, run: Run) -> bool:
         """Whether all inputs are certified as the study wants."""
@@ -262,15 +258,21 @@ def task(step: Step, places: Places) -> dict[str, Any]:
 def cost(step: Step, places: Places) -> tuple[str, float]:
     """The kind of a step's units, a training image or a noise sample of an input, and how many there are."""
     recipe, which = step.run.recipe, step.run.recipe.certification
-    train, _ = split_sizes(recipe.data, places.data_dir)
+    train, _ = places.sizes(step.run)
     held_out = math.ceil(train / recipe.holdout_every) if recipe.holdout_every else 0
     what: list[Any] = [recipe.data, recipe.model, recipe.members]
     if step.kind == "train":
         how = [_structure(recipe.objective), recipe.schedule.precision, recipe.independent]
         return json.dumps(["train", *what, *how], sort_keys=True), recipe.schedule.epochs * (train - held_out)
-    samples = {"certify": places.inputs(step.run) * (which.n0 + which.n)}
-    samples["tune"] = held_out * _COPIES * len(step.run.tune)
-    return json.dumps(["certify", *what, which.precision, step.run.compile]), samples.get(step.kind, 0)
+    tuning, inputs = held_out * _COPIES * len(step.run.tune), places.inputs(step.run)
+    samples = {"certify": inputs * (which.n0 + which.n), "tune": tuning, "pack": 0}
+    return json.dumps(["certify", *what, which.precision, step.run.compile]), samples[step.kind]
+
+
+def hours(steps: Iterable[Step], places: Places, seconds: Mapping[str, float]) -> float:
+    """Of one core or GPU, by the seconds of a unit of each kind; NaN where these are not known."""
+    units = [cost(step, places) for step in steps]
+    return sum(count * seconds.get(kind, math.nan) for kind, count in units if count) / 3600
 
 
 def _structure(part: Any) -> Any:

@@ -1,18 +1,9 @@
-"""A study: a named set of runs, written as rows of recipes and what varies among them.
+"""A study: a named set of runs, written as rows of recipes and what varies among them (docs/studies.md).
 
-    summary: Does a fourth member help?
-    sigma: [0.5, 1.0]
-    members: [3, 4]
-    certification.every: {1.0: 10, 0.5: 20}
-    votes: [we, mme]
-    rows:
-      gaussian: {recipe: mnist-short-gaussian}
-      drt: {recipe: mnist-short-drt, from: gaussian, rho: [[5, 0.5], [5, 5]], tune: [grid]}
-
-`from` is another row, or a run folder, or several. Every key that is not the study's or the row's own is a
-key of the recipe, with one value, a list of them, or a mapping from sigma to either; those of the study hold
-for every row. `rho` are pairs (rho_gd, rho_cm), or `published`: all that the paper has for this data, base
-and sigma. A study `like` another has that one's keys and rows beside its own; `only` names the rows it shows.
+sigma: [0.5, 1.0]
+rows:
+  gaussian: {recipe: mnist-short-gaussian, members: [3, 4]}
+  drt: {recipe: mnist-short-drt, from: gaussian, rho: [[5, 0.5], [5, 5]], tune: [grid]}
 """
 
 import hashlib
@@ -26,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shieldwall import recipes
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, check, unknown_name
 from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.recipes.fields import build, coerce
 from shieldwall.recipes.recipe import read_mapping
@@ -35,26 +26,19 @@ from shieldwall.runs.pretrained import resolve_sources
 from shieldwall.texts import read_yaml
 
 PACKAGED = Path(__file__).with_name("paper.yaml")
-TINY, TINY_SCALE = "tiny", 0.01
-"""A scale by name, which also takes one value of rho per row and sigma."""
+TINY, TINY_SCALE = "tiny", 0.01  # a scale by name, which also takes one value of rho per row and sigma
 _LEAST_N = 100
-_CARRIED = ("sigma", "seed", "members", "model", "data", "noise")
-"""Keys that a run shares with the one that it starts from."""
+_CARRIED = ("sigma", "seed", "members", "model", "data", "noise")  # shared with the run to start from
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a study: its recipe, and the run that it starts from."""
-
     row: str
     recipe: Recipe
-    values: Mapping[str, Any]
-    """What the study sets in the recipe, by key."""
+    values: Mapping[str, Any]  # what the study sets in the recipe, by key
     start: "Run | None"
-    tune: tuple[str, ...]
-    """The ways to tune weights, as the votes are called: sween, grid, grid-0.5."""
-    votes: tuple[str, ...]
-    """Those that are shown; all are certified."""
+    tune: tuple[str, ...]  # the ways to tune weights, as the votes are called: sween, grid, grid-0.5
+    votes: tuple[str, ...]  # those that are shown; all are certified
     compile: bool
 
     @cached_property
@@ -67,8 +51,7 @@ class Run:
         return [self, *(self.start.chain if self.start else [])]
 
     @property
-    def folder(self) -> str:
-        """What the run folder is called where it is made."""
+    def folder(self) -> str:  # what the run folder is called where it is made
         return f"{self.recipe.name}-{self.key}"
 
     def __str__(self) -> str:
@@ -78,26 +61,19 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """A study as it is written: its own keys, and in `settings` those of its recipes."""
-
     name: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # the keys of its recipes
     scale: float
-    pick: str
-    """A glob: the rows that are wanted."""
-    sigmas: Sequence[float]
-    """Those that are wanted; none for all."""
+    pick: str  # a glob: the rows that are wanted
+    sigmas: Sequence[float]  # those that are wanted; none for all
     one_rho: bool
     summary: str = ""
     notes: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
-    paper: tuple[str, ...] = ()
-    """The labels of the paper's tables that the runs are held against."""
-    panel: str = ""
-    """The key that has a figure for each of its values."""
+    paper: tuple[str, ...] = ()  # the labels of the paper's tables that the runs are held against
+    panel: str = ""  # the key that has a figure for each of its values
     best_over: tuple[str, ...] = ()
-    seconds: dict[str, float] = field(default_factory=dict)
-    """The paper's seconds per mini-batch by row, where the study is about these."""
+    seconds: dict[str, float] = field(default_factory=dict)  # the paper's per mini-batch, by row
     compile: bool = False
     votes: tuple[str, ...] = ()
     tune: tuple[str, ...] = ()
@@ -138,17 +114,16 @@ class Study:
         if name not in self.rows:
             raise unknown_name(f"row of study {self.name}", name, self.rows)
         row = self.rows[name]
-        if not isinstance(row, Mapping) or not isinstance(row.get("recipe"), str):
-            raise UserError(f"{where}: it needs a recipe, such as `recipe: mnist-gaussian`; given: {row!r}")
+        has_recipe = isinstance(row, Mapping) and isinstance(row.get("recipe"), str)
+        check(has_recipe, f"{where}: it needs a recipe, such as `recipe: mnist-gaussian`", repr(row))
         if name in below:
             raise UserError(f"{where}: it starts from itself")
         start = ",".join(map(str, _several(row["from"]))) if row.get("from") else None
         bases = self.runs_of(start, (*below, name)) if start in self.rows else [None]
         own = {key: row[key] for key in row if key not in ("recipe", "from", "votes", "tune")}
         settings = {**self.settings, **own}
-        votes, tune = (
-            coerce(row.get(key, getattr(self, key)), tuple[str, ...], key) for key in ("votes", "tune")
-        )
+        votes = coerce(row.get("votes", self.votes), tuple[str, ...], "votes")
+        tune = coerce(row.get("tune", self.tune), tuple[str, ...], "tune")
         runs = []
         try:
             origins(None if start in self.rows else start)  # refuses what is no run
@@ -184,8 +159,8 @@ class Study:
             drt = [row.rho for row in printed if (row.method, row.base) == ("drt", base)]
             rho = list(dict.fromkeys(drt))
         pairs = [rho] if rho and not isinstance(rho[0], list | tuple) else rho
-        if any(len(pair) != 2 for pair in pairs):
-            raise UserError(f"rho takes pairs (rho_gd, rho_cm), such as [[5, 0.5], [5, 5]]; given: {rho!r}")
+        are_pairs = all(len(pair) == 2 for pair in pairs)
+        check(are_pairs, "rho takes pairs (rho_gd, rho_cm), such as [[5, 0.5], [5, 5]]", repr(rho))
         return [coerce(list(pair), tuple[float, ...], "rho") for pair in pairs][: 1 if self.one_rho else None]
 
     def _recipe(self, name: str, values: Mapping[str, Any]) -> Recipe:
@@ -201,8 +176,7 @@ def _make(name: str, sigma: float, assignments: tuple[str, ...]) -> Recipe:
     return recipes.override(recipes.get(f"{name}-{sigma}" if at_sigma else name), assignments)
 
 
-_known_recipe = cache(_make)
-"""Most studies share rows. A file may change, so it is read each time."""
+_known_recipe = cache(_make)  # most studies share rows; a file may change, so it is read each time
 
 
 def names() -> list[str]:
@@ -213,17 +187,14 @@ def names() -> list[str]:
 def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str | float = 1.0) -> Study:
     """The study called `name`, or the one in the YAML file of that path.
 
-    Args:
-        only: a glob: the rows to take; those that they start from come along.
-        sigmas: the sigmas to take, by default all.
-        scale: 0.1 for a tenth of the epochs, inputs and draws; `tiny` for a hundredth and one rho.
+    Of its rows those that match the glob `only`, with what they start from. `scale` is 0.1 for a tenth of the
+    epochs, inputs and draws, or `tiny` for a hundredth and one rho.
     """
     try:
         size = TINY_SCALE if scale == TINY else float(scale)
     except ValueError:
         size = 0.0
-    if not 0 < size <= 1:
-        raise UserError(f"--scale takes a number above 0 and at most 1, or `{TINY}`; given: {scale!r}")
+    check(0 < size <= 1, f"--scale takes a number above 0 and at most 1, or `{TINY}`", repr(scale))
     content: dict[str, Any] = {"paper": [name] if paper.rows(name) else []} | _written(name)
     keys = {each.name for each in fields(Study)[6:]}
     own = {key: value for key, value in content.items() if key in keys}
@@ -251,15 +222,15 @@ def key_of(chain: Iterable[Recipe]) -> str:
 
 def origins(start: str | None) -> list[Recipe]:
     """The recipes of the runs or pretrained names that a row starts from, and of those before, each once."""
-    blocks: list[list[Any]] = []
+    documents: list[list[Any]] = []
     for source in resolve_sources(start) if start else ():
         folder = source.parent.parent if source.is_file() else source
         files = [folder / name for name in ("recipe.yaml", "start.yaml") if (folder / name).is_file()]
         if not files:
             raise UserError(f"cannot start from {source}: it is neither a row nor a run folder")
-        block = [document for file in files for document in read_yaml(file)]
-        blocks += [block] if block not in blocks else []
-    return [from_mapping(document) for block in blocks for document in block]
+        of_source = [document for file in files for document in read_yaml(file)]
+        documents += [of_source] if of_source not in documents else []
+    return list(map(from_mapping, itertools.chain(*documents)))
 
 
 def spoken(value: Any) -> str:
@@ -276,18 +247,14 @@ def scaled(recipe: Recipe, scale: float) -> Recipe:
         return min(number, max(least, round(scale * number)))
 
     schedule, which = recipe.schedule, recipe.certification
-    return replace(
-        recipe,
-        name=f"{recipe.name.removesuffix(f'-{recipe.sigma}')}-scale-{scale:g}-{recipe.sigma}",
-        schedule=replace(
-            schedule, epochs=share(schedule.epochs), decay_every=share(schedule.decay_every),
-            warmup=share(schedule.warmup, 0),
-        ),
-        certification=replace(
-            which, n=share(which.n, _LEAST_N), every=round(which.every / scale),
-            limit=which.limit and share(which.limit),
-        ),
+    schedule = replace(
+        schedule, epochs=share(schedule.epochs), decay_every=share(schedule.decay_every),
+        warmup=share(schedule.warmup, 0),
     )  # fmt: skip
+    every, limit = round(which.every / scale), which.limit and share(which.limit)
+    which = replace(which, n=share(which.n, _LEAST_N), every=every, limit=limit)
+    name = f"{recipe.name.removesuffix(f'-{recipe.sigma}')}-scale-{scale:g}-{recipe.sigma}"
+    return replace(recipe, name=name, schedule=schedule, certification=which)
 
 
 def _several(value: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from shieldwall.devices import device_of, resolve_device
 from shieldwall.ensembles.votes import vote_set
 from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members, check_trusted
-from shieldwall.recipes import Certification, Recipe
+from shieldwall.recipes import Recipe
 from shieldwall.results.archive import pack
 from shieldwall.runs.certify import certify_run
 from shieldwall.runs.folder import RunFolder
@@ -27,15 +27,14 @@ from shieldwall.runs.tune_weights import tune_weights_run
 from shieldwall.runs.workers import LOCAL
 from shieldwall.smoothing.certificates import Plan
 from shieldwall.smoothing.sampler import Sampler
+from shieldwall.smoothing.trial import seconds_per_draw
 from shieldwall.training.loop import train
 from shieldwall.training.registry import build_objective
 
-_TRAINING_PIXELS, _NOISY_PIXELS = 50_000, 200_000
-"""Of one batch that is timed, on a CPU."""
+_TRAINING_PIXELS = 50_000  # of one batch that is timed, on a CPU
 
 
 def perform(task: Mapping[str, Any], worker: int, places: object = None) -> Any:
-    """Do one step, or time one of its kind."""
     device, recipe, folder = device_of(worker, task["device"]), task["recipe"], task["folder"]
     check_trusted(recipe.model)
     where: dict[str, Any] = {"data_dir": task["data_dir"], "device": device}
@@ -83,21 +82,15 @@ def _seconds_of_training(recipe: Recipe, device: str | None) -> float:
 
 
 def _seconds_of_certifying(recipe: Recipe, device: str | None, compile: bool) -> float:
-    """Of one noise sample, through all members and votes."""
+    """Of one noise sample, through all members and votes; drawing its noise is not in it."""
     where, (shape, classes) = resolve_device(device), dataset_spec(recipe.data)
-    size = max(8, min(1_024, (50 if where.type == "cuda" else 1) * _NOISY_PIXELS // math.prod(shape)))
     members = build_members(recipe.model, recipe.members, len(classes), shape, recipe.seed)
-    which = Certification(n0=size, n=3 * size, alpha=0.5, precision=recipe.certification.precision)
     sampler = Sampler.of_plan(
         [to_device(member, where).eval() for member in members], vote_set(None, recipe.members),
-        Plan(noise_of(recipe), math.prod(shape), which), shape=shape, device=where, batch_size=size,
+        Plan(noise_of(recipe), math.prod(shape), recipe.certification), shape=shape, device=where,
         compile=compile,
     )  # fmt: skip
-    clock, marks = _clock(where), list[float]()
-    for _ in range(4):  # the first is for warming up
-        list(sampler.counts([(0, torch.full(shape, 0.5))]))
-        marks.append(clock())
-    return min(after - before for before, after in pairwise(marks)) / (which.n0 + which.n)
+    return seconds_per_draw(sampler, sampler.batch_size, _clock(where))
 
 
 def _clock(device: torch.device) -> Callable[[], float]:
