@@ -67,17 +67,13 @@ def upper_thresholds(sigma: float) -> list[int]:
 
 
 def from_mean(x: Decimal) -> Decimal:
-    """Phi(x) - 1/2 = phi(x) sum_n x^(2n+1) / (1 * 3 * ... * (2n+1)) for x >= 0.
-
-    The terms are positive, so nothing cancels; once they halve from one to the next, the rest is less
-    than the last.
-    """
+    """Phi(x) - 1/2 = phi(x) sum_n x^(2n+1) / (1 * 3 * ... * (2n+1)) for x >= 0, whose terms are positive."""
     square = x * x
     total, term, odd = x, x, 1
     while 2 * square > odd or term > Decimal("1e-35"):
         odd += 2
         term = term * square / odd
-        total += term
+        total += term  # once terms halve from one to the next, the rest is less than the last
     return total * (-square / 2).exp() / (2 * _PI).sqrt()
 
 

@@ -1,7 +1,7 @@
 """From noisy inputs to labels: members in a precision, compiled or not, and votes over their confidences.
 
-Each precision is a different classifier. Noise is always drawn and added in float32; only then is the noisy
-input rounded to the members' precision. Confidences and votes are computed in float32 or better.
+Noise is always drawn and added in float32; only then is the noisy input rounded to the members' precision.
+Confidences and votes are computed in float32 or better.
 """
 
 import copy
@@ -65,10 +65,10 @@ class Labeler:
             self.compiled = [torch.compile(module, dynamic=False) for module in modules]
 
     def memory_format(
-        self, shape: Sequence[int], classifiers: Sequence[Classifier] | None = None
+        self, shape: Sequence[int], classifiers: Sequence[Classifier] = ()
     ) -> torch.memory_format:
-        """The fastest memory layout for a batch of inputs."""
-        is_last = len(shape) == 3 and is_channels_last(self.modules if classifiers is None else classifiers)
+        """The fastest memory layout for a batch of inputs, of the modules if not of these."""
+        is_last = len(shape) == 3 and is_channels_last(classifiers or self.modules)
         return torch.channels_last if is_last else torch.contiguous_format
 
     def __call__(self, noisy: Tensor) -> tuple[Tensor, int]:
