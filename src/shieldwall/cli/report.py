@@ -294,8 +294,8 @@ def diagnose_command(
 ) -> None:  # fmt: skip
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.
 
-    All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
-    runs with Gaussian noise.
+    All numbers are written to `theory/diagnosis.tsv` in the run folder, and the ROC curve beside them. Only
+    for runs with Gaussian noise.
     """
     from shieldwall.files import disk_errors, write_atomic
     from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
@@ -314,6 +314,4 @@ def diagnose_command(
         write_atomic(folder / name, content)
     for part in diagnosis_tables(diagnosis):
         console.print(part, crop=False)
-    numbers, *figures = (folder / name for name in files)
-    say(f"\nall numbers: {numbers}")
-    say(f"figures: {', '.join(map(str, figures))}")
+    say("\nwritten: " + ", ".join(str(folder / name) for name in files))

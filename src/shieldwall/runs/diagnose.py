@@ -67,7 +67,7 @@ def diagnose_run(
     indices = range(0, len(test), chosen.every)[: chosen.limit]
     images = {index: trained.image(noise, index).to(trained.device) for index in indices}
 
-    inputs = []
+    rows = []
     votes = trained.votes(default_vote_names(recipe.members))
     with run.lock():
         began = time.perf_counter()
@@ -75,13 +75,12 @@ def diagnose_run(
         with progress_bar(console, f"diagnosing at {len(images)} inputs", len(images)) as show:
             for done, counts in enumerate(all_counts, start=1):
                 index, certificates = counts.index, plan.certificates(counts, votes)
-                at_input = diagnose_input(
+                rows.append(diagnose_input(
                     trained.members, images[index], int(test.labels[index]), noise,
                     r=r, draws=draws, seed=plan.seed, index=index,
                     predicted={vote: int(made.labels[0]) for vote, made in certificates.items()},
                     radii={vote: float(made.radii[0]) for vote, made in certificates.items()},
-                )  # fmt: skip
-                inputs.append(at_input)
+                ))  # fmt: skip
                 show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")
         transfer = attack_transfer(
             trained.members, torch.stack(list(images.values())), test.labels[indices].to(trained.device),
@@ -89,4 +88,4 @@ def diagnose_run(
             targets=[*trained.members, WeightedEnsemble(trained.members), MaxMarginEnsemble(trained.members)],
         )  # fmt: skip
         run.note_environment("diagnose", environment.describe(trained.device))
-    return Diagnosis(inputs, r, noise.sigma, attack, transfer, {"draws": draws, **plan.settings()})
+    return Diagnosis(rows, r, noise.sigma, attack, transfer, {"draws": draws, **plan.settings()})
