@@ -9,10 +9,19 @@ that the members' scores are independent, and symmetric about one mean mu.
     d_w          |w|_2^2 / |w|_1^2, w the weights of WE
 
 The bounds need mu > t(lambda); they are NaN where it fails. Functions of numbers also take arrays.
+
+Scores that are uniform on [a, b] (adx-subsec:3-3) have mu, s = `uniform_scores(a, b)` and s_f =
+`least_deviation(s, N)`, so that
+
+    K_i = (b - a) / ((a + b) / 2 - t(lambda_i)),    c_N = 2 N / ((N + 1)^2 (N + 2))
+    thm:lower-bound-weighted-uniform: P(WE = y0) >= 1 - p - d_w K_1^2 / 24     `we_bound`
+    thm:lower-bound-our-uniform:      P(MME = y0) >= 1 - p - c_N K_2^2 / 4     `mme_bound`
+
+The paper prints d_w K_1^2 / 12 for WE: see docs/equations.md.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,16 +30,14 @@ from shieldwall.errors import check
 from shieldwall.theory.conditions import Floats, checked_weights, floats
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Mean and variance of a statistical margin."""
+class Moments(NamedTuple):
+    """Of a statistical margin."""
 
     mean: Floats
     variance: Floats
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
     we_below: Floats  #: below it, WE's bound is the larger one for any weights
@@ -170,7 +177,11 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
 def thresholds(
     mu: ArrayLike, lam2: ArrayLike, s: ArrayLike, s_f: ArrayLike, members: ArrayLike
 ) -> Thresholds:
-    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1."""
+    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1.
+
+    Of uniform scores (cor:comparision-statistical-lower-bound-uniform), 1/C is (N + 1) sqrt((N + 2) / (12 N))
+    in eq:cor2-1-uniform and (N + 1) / N sqrt((N + 2) / 12) in eq:cor2-2-uniform, where the paper has 6 for 12.
+    """
     c = floats(s_f) / floats(s)
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
 
@@ -180,6 +191,51 @@ def member_counts(members: ArrayLike) -> Floats:
     n = floats(members)
     check((n >= 1).all(), "an ensemble has at least one member", n.min(initial=np.inf))
     return n
+
+
+def uniform_scores(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    """mu = (a + b) / 2 and s = (b - a) / sqrt(12) of scores that are uniform on [a, b]."""
+    low, high = floats(a), floats(b)
+    check((low < high).all(), "scores lie in [a, b] with a < b", f"a = {low.tolist()}, b = {high.tolist()}")
+    return (low + high) / 2, (high - low) / math.sqrt(12.0)
+
+
+def least_deviation(s: ArrayLike, members: ArrayLike) -> Floats:
+    """s_f of N uniform scores of deviation s, fact:min-uniform-rv; s_f^2 = c_N (b - a)^2 / 2."""
+    n = member_counts(members)
+    return floats(s) * np.sqrt(12 * n / (n + 2)) / (n + 1)
+
+
+def single_bound_uniform(a: ArrayLike, b: ArrayLike, lam3: ArrayLike, p: ArrayLike) -> Floats:
+    """P(F = y0) >= 1 - p - tau at any mu, tau = (t(lambda_3) - a) / (b - a): prop:lower-bound-single-unif."""
+    return mme_bound_uniform_exact(a, b, lam3, p, 1)
+
+
+def mme_bound_uniform_exact(
+    a: ArrayLike, b: ArrayLike, lam2: ArrayLike, p: ArrayLike, members: ArrayLike
+) -> Floats:
+    """1 - p - P(X2-hat <= 0), with that probability itself instead of a bound on it; not in the paper.
+
+    With tau = (t(lambda_2) - a) / (b - a), cut to [0, 1], it is (2 tau)^N / 2 for tau <= 1/2 and
+    1 - (2 - 2 tau)^N / 2 above, because the least and the largest of N uniform numbers on [0, 1] have
+
+        P(u_min + u_max <= z) = integral_0^{z/2} N (z - 2 u)^(N - 1) du = z^N / 2,    z <= 1.
+    """
+    mu, s = uniform_scores(a, b)
+    tau = np.clip(0.5 - _gap(mu, lam2) / (math.sqrt(12.0) * s), 0.0, 1.0)
+    tail = (2 * np.minimum(tau, 1 - tau)) ** member_counts(members) / 2
+    return 1 - floats(p) - np.where(tau <= 0.5, tail, 1 - tail)
+
+
+def members_beyond_which_mme_wins(mu: float, lam2: float) -> int:
+    """The least whole N > 12 (1 - t(lambda_2) / mu)^-2 - 2 (eq:cor2-3-uniform).
+
+    From this N on, of uniform scores, `mme_bound` is above `we_bound` for any weights and any lambda_1.
+    """
+    share = float(threshold_score(lam2)) / mu if mu > 0 else math.inf
+    rule = f"MME has a bound where mu exceeds lambda_2 / (1 + lambda_2) = {threshold_score(lam2):g}"
+    check(share < 1.0, rule, f"mu = {mu:g}")
+    return math.floor(12.0 / (1.0 - share) ** 2 - 2.0) + 1
 
 
 def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
