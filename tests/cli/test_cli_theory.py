@@ -18,8 +18,8 @@ from shieldwall.runs.diagnose import diagnose_run
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import load_members
 from shieldwall.smoothing.confidences import noisy_confidences
-from shieldwall.theory.conditions import eri_mme, eri_single, eri_weighted
-from shieldwall.theory.first_order import first_order, smoothed_eri, smoothed_first_order
+from shieldwall.theory.conditions import max_margin_conditions, single_conditions, weighted_conditions
+from shieldwall.theory.first_order import first_order, jackknife, smoothed_first_order, weighted_estimate
 from shieldwall.theory.strategies import VERDICTS, pair_wins
 from shieldwall.theory.transferability import attack_transfer, proxies
 
@@ -73,19 +73,23 @@ def test_indicators_are_those_of_the_members(diagnosed: tuple[Path, Outcome]):
     indices = [int(cell) for cell in found["idx"]]
     members, x, y = members_and_inputs(run, indices)
     plain = first_order(members, x, y)
-    single = eri_single(plain.margins, plain.gradients, 0.25).max(-1)
+    single = single_conditions(plain.margins, plain.gradients, beta=0.0).eri(0.25).max(-1)
     for k in range(2):
         np.testing.assert_allclose(
             numbers(found[f"member-{k + 1}_plain_eri"]), single[k], rtol=1e-4, atol=1e-4
         )
-    we = eri_weighted(plain.margins, plain.gradients, None, 0.25)
+    we = weighted_conditions(plain.margins, plain.gradients, beta=0.0).eri(0.25)
     np.testing.assert_allclose(numbers(found["we_plain_eri"]), we.max(-1), rtol=1e-4, atol=1e-4)
     rivals = plain.rivals[np.arange(len(we)), we.argmax(-1)]
     assert found["we_plain_rival"] == [str(rival) for rival in rivals]
-    mme = eri_mme(plain.margins, plain.gradients, 0.25).max((-1, -2))
+    mme = max_margin_conditions(plain.margins, plain.gradients, beta=0.0).eri(0.25).max(-1)
     np.testing.assert_allclose(numbers(found["mme_plain_eri"]), mme, rtol=1e-4, atol=1e-4)
     soft = smoothed_first_order(members, x[3:4], y[3:4], Gaussian(0.25), draws=60, indices=indices[3:4])
-    estimate = smoothed_eri(soft, 0.25)
+
+    def eri(margins: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        return weighted_estimate(margins, gradients, beta=0.0).eri(0.25)
+
+    estimate = jackknife(eri, soft.margins, soft.gradients)
     worst = int(estimate.value[0].argmax())
     assert float(found["we_soft_eri"][3]) == pytest.approx(estimate.value[0, worst], abs=1e-4)
     assert float(found["we_soft_eri_error"][3]) == pytest.approx(estimate.error[0, worst], abs=1e-4)
@@ -153,7 +157,9 @@ def test_what_is_shown(diagnosed: tuple[Path, Outcome]):
     assert measured[1:] == [str(found["measured_winner"].count(name)) for name in ("we", "mme", "equal")]
     predicted = next(line.split() for line in lines if line.startswith("the corollary predicts"))
     x_values = np.array(numbers(found["x"]))
-    assert predicted[3:] == [str(found["predicted_winner"].count(name)) for name in ("we", "mme", "premises fail")]
+    assert predicted[3:] == [
+        str(found["predicted_winner"].count(name)) for name in ("we", "mme", "premises fail")
+    ]
     assert predicted[3:] == [
         str(int(n)) for n in ((x_values <= 0).sum(), (x_values > 0).sum(), np.isnan(x_values).sum())
     ]

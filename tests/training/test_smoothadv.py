@@ -131,10 +131,8 @@ def test_a_members_own_inputs_are_its_adversarial_images_under_the_batchs_noise(
     adversarial = smoothed_pgd(member, X, Y, batch.by_copy(batch.noise), 0.5, 3)
     assert found.equal(torch.cat([adversarial] * 3) + batch.noise)
     assert not found.requires_grad
-    assert objective.has_own_inputs
     plain = sw.GaussianAugmentation(sw.Gaussian(0.5))
     assert plain.inputs(member, batch) is batch.noisy
-    assert not plain.has_own_inputs
 
 
 def test_the_ball_grows_linearly() -> None:

@@ -67,9 +67,7 @@ def evenness_weighted(margins: ArrayLike, weights: ArrayLike | None = None) -> F
 def evenness_max_margin(margins: ArrayLike) -> Floats:
     """C_MME from margins (2, ..., C), (...)."""
     m = _pair_margins(margins)
-    first, second = np.broadcast_arrays(m[0][..., :, None], m[1][..., None, :])
-    pairs = (*m.shape[1:-1], -1)
-    return _evenness(first.reshape(pairs), second.reshape(pairs))
+    return _evenness(m[0][..., :, None], m[1][..., None, :], (-2, -1))
 
 
 def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Floats:
@@ -141,10 +139,10 @@ def _least_delta(curvature: Floats, evenness: Floats, cosine: Floats) -> Floats:
     return np.where(curvature == 0.0, 0.0, high)
 
 
-def _evenness(first: Floats, second: Floats) -> Floats:
-    positive = np.asarray(((first > 0) & (second > 0)).all(-1))
-    total = np.where(positive[..., None], first + second, np.nan)
-    return np.asarray((2.0 * (first / total) * (second / total)).min(-1))
+def _evenness(first: Floats, second: Floats, rivals: tuple[int, ...] = (-1,)) -> Floats:
+    positive = ((first > 0) & (second > 0)).all(rivals, keepdims=True)
+    total = np.where(positive, first + second, np.nan)
+    return np.asarray((2.0 * (first / total) * (second / total)).min(rivals))
 
 
 def _cosine(first: Floats, second: Floats) -> Floats:

@@ -43,7 +43,7 @@ class Conditions:
         check(0 <= self.beta < np.inf, "the smoothness beta must be finite and not negative", self.beta)
 
     def eri(self, r: ArrayLike) -> Floats:
-        """I = a - m/r for every rival, (..., rivals); the largest one decides. r is one number or (...)."""
+        """eq:I = a - m/r for every rival, (..., rivals); the largest one decides. r is a number or (...)."""
         return self.slope - self.margin / _radii(r)
 
     def sufficient(self, r: ArrayLike) -> Bools:
@@ -75,9 +75,7 @@ def weighted_conditions(
 ) -> Conditions:
     """thm:gradient-based-sufficient-necessary-cond-weight-ensemble: WE of N beta-smooth members.
 
-        m = sum_j w_j f_j^{y0/y}(x0) / ||w||_1,    a = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1
-
-    Equal weights by default.
+    m = sum_j w_j f_j^{y0/y}(x0) / ||w||_1,    a = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1
     """
     m, g = checked(margins, gradients)
     shares = normalized_weights(weights, len(m))
@@ -88,8 +86,7 @@ def weighted_conditions(
 def max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Conditions:
     """thm:gradient-based-sufficient-necessary-cond-our-ensemble: MME of two beta-smooth members.
 
-        m = (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) / 2,
-        a = ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| / 2
+    m = (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) / 2,    a = ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| / 2
 
     The rivals are the C^2 pairs (y1, y2), y1 varying slowest. The necessary condition needs that within r
     neither member puts two classes above y0 (`at_most_one_above`). More members: `max_margin_radius`.
@@ -126,22 +123,6 @@ def best_pair_radius(of_pair: Callable[[list[int]], Conditions], members: int) -
     radii = {(i, j): of_pair([i, j]).certified_radius() for i, j in combinations(range(members), 2)}
     of_member = [np.min([r for pair, r in radii.items() if i in pair], axis=0) for i in range(members)]
     return np.asarray(np.max(of_member, axis=0))
-
-
-def eri_weighted(margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None, r: ArrayLike) -> Floats:
-    """eq:I, the ensemble robustness indicator of WE for every class, (..., C); smaller is more robust."""
-    return weighted_conditions(margins, gradients, weights, beta=0.0).eri(r)
-
-
-def eri_mme(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats:
-    """The same for MME of two members: a - m/r for every pair of classes (y1, y2), (..., C, C)."""
-    flat = max_margin_conditions(margins, gradients, beta=0.0).eri(r)
-    return flat.reshape(*flat.shape[:-1], *np.shape(margins)[-1:] * 2)
-
-
-def eri_single(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats:
-    """The same for every member alone: ||grad f_i^{y0/y}(x0)|| - f_i^{y0/y}(x0) / r, (N, ..., C)."""
-    return single_conditions(margins, gradients, beta=0.0).eri(r)
 
 
 def weighted_gap(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
@@ -200,21 +181,24 @@ def floats(value: ArrayLike) -> Floats:
 
 
 def checked_margins(margins: ArrayLike) -> Floats:
-    m = floats(margins)
+    m = _finite("margins", margins)
     has_classes = m.ndim >= 2 and m.size > 0
     check(has_classes, "margins are (N, ..., C): members first, classes other than y0 last", m.shape)
-    if not np.isfinite(m).all():
-        raise UserError("margins must be finite")
     return m
 
 
 def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
-    m, g = checked_margins(margins), floats(gradients)
+    m, g = checked_margins(margins), _finite("gradients", gradients)
     shape = (*m.shape, "d")
     check(g.shape[:-1] == m.shape, f"gradients of these margins have the shape {shape}", g.shape)
-    if not np.isfinite(g).all():
-        raise UserError("gradients must be finite")
     return m, g
+
+
+def _finite(name: str, values: ArrayLike) -> Floats:
+    array = floats(values)
+    if not np.isfinite(array).all():
+        raise UserError(f"{name} must be finite")
+    return array
 
 
 def checked_weights(weights: ArrayLike | None, members: int | None = None) -> Floats:

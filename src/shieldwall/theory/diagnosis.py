@@ -59,7 +59,7 @@ class Diagnosis:
     """A run at M inputs."""
 
     rows: Sequence[Mapping[str, Any]]
-    """Of each input the columns of `diagnose_input`; votes are `member-1`, ..., `we`, `mme`, pairs `1-2`, ..."""
+    """Of each input the columns of `diagnose_input`; votes are `member-1`, `we`, `mme`, pairs `1-2`."""
     r: float  #: the radius of ERI
     sigma: float
     attack: float  #: the L2 length of the attacks
@@ -122,7 +122,12 @@ def diagnose_input(
         pair, wins = f"{i + 1}-{j + 1}", pair_wins(noisy[[i, j]], truth)
         row[f"cosine_{pair}"] = float(conditions.cosines(g[i], g[j]))
         row[f"soft_cosine_{pair}"] = float(first_order.cosine(soft_g[:, i], soft_g[:, j]))
-        row |= {f"p_{i + 1}": wins.p_a, f"p_{j + 1}": wins.p_b, f"p_ab_{pair}": wins.p_ab, f"p_{pair}": wins.p}
+        row |= {
+            f"p_{i + 1}": wins.p_a,
+            f"p_{j + 1}": wins.p_b,
+            f"p_ab_{pair}": wins.p_ab,
+            f"p_{pair}": wins.p,
+        }
         row[f"verdict_{pair}"] = wins.verdict
     proxy = proxies(noisy.numpy(), truth)
     we, mme = (radii[vote] if predicted[vote] == truth else 0.0 for vote in (WE, MME))

@@ -107,15 +107,6 @@ def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: floa
     )
 
 
-def smoothed_eri(smoothed: FirstOrder, r: float, weights: ArrayLike | None = None) -> Estimate:
-    """eq:Itilde of WE for every input and rival, with standard errors, (B, C); equal weights by default."""
-
-    def eri(margins: Floats, gradients: Floats) -> Floats:
-        return weighted_estimate(margins, gradients, weights, beta=0.0).eri(r)
-
-    return jackknife(eri, smoothed.margins, smoothed.gradients)
-
-
 def inner(a: Floats, b: Floats) -> Floats:
     """<E a, E b> from group means (G, ..., D) by the formula at the head.  -> (...)"""
     groups = len(a)

@@ -180,7 +180,7 @@ def thresholds(
     """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1.
 
     Of uniform scores (cor:comparision-statistical-lower-bound-uniform), 1/C is (N + 1) sqrt((N + 2) / (12 N))
-    in eq:cor2-1-uniform and (N + 1) / N sqrt((N + 2) / 12) in eq:cor2-2-uniform, where the paper has 6 for 12.
+    in eq:cor2-1-uniform and (N + 1) / N sqrt((N + 2) / 12) in eq:cor2-2-uniform; the paper has 6 for 12.
     """
     c = floats(s_f) / floats(s)
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))

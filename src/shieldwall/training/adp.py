@@ -20,46 +20,48 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import checked
-from shieldwall.noise.distributions import Noise
-from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
+from shieldwall.training.objective import (
+    Loss,
+    NoisyBatch,
+    NoisyObjective,
+    entropy,
+    log_mean_exp,
+    member_logits,
+)
 
 RIDGE = 1e-6
 
 
 @checked
 @dataclass(frozen=True)
-class ADP(Objective):
+class ADP(NoisyObjective):
     """L = sum_i CE(f_i(x + eps), y) - alpha * H(P) - beta * log ED.
 
     H(P) is the entropy of the members' mean prediction, ED the squared volume that their predictions of
     the wrong classes span.
     """
 
-    noise: Noise
-    num_noise: int = 2
-    """Noisy copies of each image."""
     alpha: float = 2.0
     """The weight of the mean prediction's entropy."""
     beta: float = 0.5
     """The weight of the log-volume."""
 
     def __post_init__(self) -> None:
-        check_copies(self.noise, self.num_noise)
+        super().__post_init__()
         self._check_not_negative("alpha", "beta")
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         logits = torch.stack([member_logits(member, batch.noisy) for member in members])
         labels = batch.labels.expand(len(members), -1)
-        accuracies = torch.stack([accuracy(own, batch.labels) for own in logits])
+        accuracies = batch.accuracies(logits)
         cross_entropies = torch.stack([F.cross_entropy(own, batch.labels) for own in logits]).sum()
-        log_p = logits.log_softmax(-1).logsumexp(0) - math.log(len(members))
-        entropy = -(log_p.exp() * log_p).sum(-1).mean()
+        h = entropy(log_mean_exp(logits.log_softmax(-1)))
         log_volume = log_det_gram(non_maximal(logits, labels)).mean()
         terms = {
-            "cross_entropy": cross_entropies.detach() / len(members), "entropy": entropy.detach(),
+            "cross_entropy": cross_entropies.detach() / len(members), "entropy": h.detach(),
             "log_volume": log_volume.detach(), "noisy_accuracy": accuracies.mean(),
         }  # fmt: skip
-        return Loss(cross_entropies - self.alpha * entropy - self.beta * log_volume, terms, accuracies)
+        return Loss(cross_entropies - self.alpha * h - self.beta * log_volume, terms, accuracies)
 
 
 def non_maximal(logits: Tensor, labels: Tensor) -> Tensor:

@@ -5,14 +5,14 @@
 log P_j (m, B, K); log P (B, K).
 """
 
-import math
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError, checked
-from shieldwall.training.objective import MemberObjective, NoisyBatch
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, entropy, log_mean_exp
+from shieldwall.training.stability import kl
 
 
 @checked
@@ -34,14 +34,10 @@ class Consistency(MemberObjective):
             raise UserError(f"num_noise must be at least 2, for copies to agree; given: {self.num_noise}")
         self._check_not_negative("lam", "eta")
 
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         cross_entropy = F.cross_entropy(logits, batch.labels)
         log_p_by_copy = batch.by_copy(logits.log_softmax(-1))
-        log_p = log_p_by_copy.logsumexp(0) - math.log(batch.copies)
-        divergence = (log_p.exp() * (log_p - log_p_by_copy)).sum(-1).mean()
-        entropy = -(log_p.exp() * log_p).sum(-1).mean()
-        terms = {"cross_entropy": cross_entropy, "divergence": divergence, "entropy": entropy}
-        detached = {name: term.detach() for name, term in terms.items()}
-        return cross_entropy + self.lam * divergence + self.eta * entropy, detached
+        log_p = log_mean_exp(log_p_by_copy)
+        divergence, h = kl(log_p, log_p_by_copy).mean(), entropy(log_p)
+        terms = {"cross_entropy": cross_entropy, "divergence": divergence, "entropy": h}
+        return cross_entropy + self.lam * divergence + self.eta * h, terms

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from shieldwall.errors import UserError, describe
 from shieldwall.models.denoised import Denoised
-from shieldwall.training.objective import MemberObjective, NoisyBatch, widened
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, widened
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class Denoising(MemberObjective):
             given = f"{self.mse} and {self.stability}"
             raise UserError(f"mse and stability must not be negative, and not both be 0; given: {given}")
 
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         if not isinstance(member, Denoised):
             raise UserError(f"members must be sw.Denoised(denoiser, classifier); given: {describe(member)}")
         with torch.no_grad():
@@ -46,5 +44,4 @@ class Denoising(MemberObjective):
         images = widened(member.denoiser(batch.noisy))
         error = (batch.by_copy(images) - batch.x).square().mean()
         stability = F.cross_entropy(logits, answers.repeat(batch.copies))
-        terms = {"mse": error.detach(), "stability": stability.detach()}
-        return self.mse * error + self.stability * stability, terms
+        return self.mse * error + self.stability * stability, {"mse": error, "stability": stability}

@@ -98,70 +98,57 @@ class DRT(Objective):
         scale, base = self._warmed_up(epoch, self.warmup), self.base.at_epoch(epoch)
         return replace(self, base=base, rho_gd=scale * self.rho_gd, rho_cm=scale * self.rho_cm, warmup=0)
 
-    @property
-    def is_recordable(self) -> bool:  # type: ignore[override]
-        return not self.turns
-
     def at_update(self, update: int) -> Self:
         return replace(self, update=update) if self.turns else self
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         self.check_members(len(members))
+        count = len(members)
         taken = [batch.noisy if self.points == "noisy" else self.base.inputs(m, batch) for m in members]
         points = [inputs.detach().requires_grad_(self.rho_gd > 0) for inputs in taken]
-        trained = [not self.turns or k == self.update % len(members) for k in range(len(members))]
+        trained = [not self.turns or k == self.update % count for k in range(count)]
         logits = []
         for member, inputs, is_trained in zip(members, points, trained, strict=True):
             with native_double_backward() if is_trained else nullcontext():
                 logits.append(member_logits(member, inputs))
-        base_logits = logits
-        if self.points == "noisy" and self.base.has_own_inputs:
-            base_logits = [member_logits(m, self.base.inputs(m, batch)) for m in members]
+        base_logits = list(logits)
+        if self.points == "noisy":
+            for k, member in enumerate(members):
+                if (own := self.base.inputs(member, batch)) is not batch.noisy:
+                    base_logits[k] = member_logits(member, own)
         base = self.base.sum_of_losses(members, batch, base_logits)
         margins = [true_margin(own, batch.labels) for own in logits]
-        is_correct = torch.stack([own.detach().argmax(-1) == batch.labels for own in logits])
-        correct = is_correct.to(margins[0].dtype)
-        groups = self._groups(correct, [runner_up(own, batch.labels) for own in logits], batch)
-        counted = torch.stack(self._in_turn(margins, trained))
+        everyone = tuple(range(count))
+        groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
+        weighted = self._weighted(groups, logits, batch)
+        counted = [margin if own else margin.detach() for margin, own in zip(margins, trained, strict=True)]
+        of_margins = weighted
         if self.cm_over == "members":
-            cm = -(self._weights(correct, batch) * counted).sum()
-        else:
-            cm = confidence_margin(counted, groups)
-        total, terms = base.total + self.rho_cm * cm, {**base.terms, "cm": cm.detach()}
+            of_margins = self._weighted([(k,) for k in everyone], logits, batch)
+        cm = confidence_margin(counted, of_margins)
+        slope = count if self.turns else 1
+        total, terms = base.total + self.rho_cm * _steepened(cm, slope), {**base.terms, "cm": cm.detach()}
         if self.rho_gd:
             gradients = [
                 torch.autograd.grad(margin.sum(), inputs, create_graph=is_trained, retain_graph=True)[0]
                 for margin, inputs, is_trained in zip(margins, points, trained, strict=True)
             ]
-            gradients = self._in_turn(gradients, trained)
-            gd = gradient_diversity(gradients, groups, squared=self.norm == "squared")
-            total = total + self.rho_gd * gd
-            terms |= {"gd": gd.detach(), "cosine": mean_cosine([g.detach() for g in gradients], groups)}
+            gd = gradient_diversity(gradients, weighted, squared=self.norm == "squared")
+            total = total + self.rho_gd * _steepened(gd, slope)
+            terms |= {"gd": gd.detach(), "cosine": mean_cosine([g.detach() for g in gradients], weighted)}
         return Loss(total, terms, base.accuracies)
 
-    def _weights(self, valid: Tensor, batch: NoisyBatch) -> Tensor:
-        """What each entry counts in an average, from its validity, 0. or 1.: (rows, B) -> (rows, B)"""
-        return batch.weights(valid) if self.average == "valid" else valid / valid.shape[1]
-
-    def _in_turn(self, values: Sequence[Tensor], trained: Sequence[bool]) -> list[Tensor]:
-        """The members' values; by turns only that of one has a gradient, N times as long."""
-        if not self.turns:
-            return list(values)
-        return [
-            value.detach() + len(values) * (value - value.detach()) if is_trained else value.detach()
-            for value, is_trained in zip(values, trained, strict=True)
-        ]
-
-    def _groups(self, correct: Tensor, runners_up: Sequence[Tensor], batch: NoisyBatch) -> "list[Group]":
-        """All pairs of members, or all members at once, from who is correct where, 0. or 1.  (N, B)"""
-        everyone = tuple(range(len(correct)))
-        groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
+    def _weighted(
+        self, groups: Sequence[tuple[int, ...]], logits: Sequence[Tensor], batch: NoisyBatch
+    ) -> "list[Group]":
+        """The groups with what each counts in an average, from where it is valid."""
+        labels = batch.labels
+        correct = torch.stack([own.detach().argmax(-1) == labels for own in logits]).to(logits[0].dtype)
         valid = torch.stack([_rows(correct, group).prod(0) for group in groups])
         if self.runner_up == "same":
-            runners = torch.stack(list(runners_up))
-            same = [_rows(runners, group).eq(runners[group[0]]).all(0) for group in groups]
-            valid = valid * torch.stack(same)
-        weights = self._weights(valid, batch)
+            runners = torch.stack([runner_up(own, labels) for own in logits])
+            valid = valid * torch.stack([_rows(runners, g).eq(runners[g[0]]).all(0) for g in groups])
+        weights = batch.weights(valid) if self.average == "valid" else valid / valid.shape[1]
         return [Group(group, weight) for group, weight in zip(groups, weights, strict=True)]
 
 
@@ -173,7 +160,12 @@ class Group(NamedTuple):
     """(B,): zero where not all of these members are correct."""
 
 
-def _rows(values: Tensor, members: Sequence[int]) -> Tensor:
+def _steepened(value: Tensor, slope: int) -> Tensor:
+    """The value, with so many times its gradient."""
+    return value.detach() + slope * (value - value.detach())
+
+
+def _rows(values: Tensor | Sequence[Tensor], members: Sequence[int]) -> Tensor:
     """Some rows of (N, B). A list as an index would be copied to the GPU, which a recorded step cannot do."""
     return torch.stack([values[i] for i in members])
 
@@ -191,9 +183,9 @@ def true_margin(logits: Tensor, labels: Tensor) -> Tensor:
     return true - runner_up
 
 
-def confidence_margin(margins: Tensor, groups: Sequence[Group]) -> Tensor:
-    """L_CM over groups: minus the weighted sum of their members' margins (N, B)."""
-    return -torch.stack([(weight * _rows(margins, members).sum(0)).sum() for members, weight in groups]).sum()
+def confidence_margin(margins: Sequence[Tensor], groups: Sequence[Group]) -> Tensor:
+    """L_CM over groups: minus the weighted sum of their members' margins, each (B,)."""
+    return -torch.stack([weight * _rows(margins, members).sum(0) for members, weight in groups]).sum()
 
 
 def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], *, squared: bool) -> Tensor:

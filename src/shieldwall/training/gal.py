@@ -8,7 +8,6 @@ all gradients agree, 0 when they are orthogonal. One member has no alignment.
 g (N, m * B, C * H * W); cosines (N (N - 1) / 2, m * B).
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,9 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import checked
-from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import native_double_backward
-from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy, check_copies, member_logits
+from shieldwall.training.objective import Loss, NoisyBatch, NoisyObjective, log_mean_exp, member_logits
 
 FLOOR = 1e-12
 """Gradients shorter than this count as zero, which is orthogonal to everything."""
@@ -28,28 +26,25 @@ FLOOR = 1e-12
 
 @checked
 @dataclass(frozen=True)
-class GAL(Objective):
+class GAL(NoisyObjective):
     """L = sum_i CE_i + weight * log( 2 / (N (N - 1)) sum_{i<j} exp cos(g_i, g_j) ).
 
     CE_i is the cross-entropy of member i at the noisy images, g_i its gradient there; the logarithm is
     the alignment of the N members' gradients.
     """
 
-    noise: Noise
-    num_noise: int = 2
-    """Noisy copies of each image."""
     weight: float = 1.0
     """The weight of the alignment."""
 
     def __post_init__(self) -> None:
-        check_copies(self.noise, self.num_noise)
+        super().__post_init__()
         self._check_not_negative("weight")
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         noisy = batch.noisy.detach().requires_grad_()
         with native_double_backward():
             logits = torch.stack([member_logits(member, noisy) for member in members])
-        accuracies = torch.stack([accuracy(own, batch.labels) for own in logits])
+        accuracies = batch.accuracies(logits)
         losses = [F.cross_entropy(own, batch.labels, reduction="none") for own in logits]
         cross_entropies = torch.stack(losses).mean(1).sum()
         alignment = torch.zeros_like(cross_entropies)
@@ -69,4 +64,4 @@ def log_mean_exp_cosine(gradients: Sequence[Tensor]) -> Tensor:
     units = [g * (g.square().sum(1, keepdim=True) + FLOOR**2).rsqrt() for g in gradients]
     # Products, not a matmul: autocast would run that one in bfloat16.
     cosines = torch.stack([(first * second).sum(1) for first, second in combinations(units, 2)])
-    return cosines.logsumexp(0) - math.log(len(cosines))
+    return log_mean_exp(cosines)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import checked
-from shieldwall.training.objective import MemberObjective, NoisyBatch
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch
 
 
 @checked
@@ -17,8 +17,6 @@ class GaussianAugmentation(MemberObjective):
     The expectation over the noise eps is the mean over `num_noise` copies.
     """
 
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         loss = F.cross_entropy(logits, batch.labels)
-        return loss, {"cross_entropy": loss.detach()}
+        return loss, {"cross_entropy": loss}

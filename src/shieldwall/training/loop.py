@@ -20,7 +20,7 @@ from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.checkpoint import Position
 from shieldwall.training.objective import Loss, Objective
-from shieldwall.training.step import Arithmetic, Step, make_optimizer
+from shieldwall.training.step import Step, make_optimizer
 
 Record = dict[str, Any]
 """One epoch of the log: epoch, lr, loss, the objective's terms, the weakest member's accuracy, seconds."""
@@ -79,10 +79,7 @@ def train(
         to_device(member, where)
     members = _with_scores(members, data.images([0]).to(where), int(data.labels.max()))
     groups = [(member,) for member in members] if independent else [tuple(members)]
-    optimizers = [
-        make_optimizer(group, schedule.lr, schedule.momentum, schedule.weight_decay, where)
-        for group in groups
-    ]
+    optimizers = [make_optimizer(group, schedule, where) for group in groups]
     fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}"
     fingerprint += f", independent={independent}, images={len(data)}"
     path = Path(checkpoint) if checkpoint is not None else None
@@ -98,7 +95,6 @@ def train(
     chance = float(data.labels.bincount().max()) / len(data)
     data = data.to(where)
     noises = [torch.Generator(device=where) for _ in groups]
-    arithmetic = Arithmetic(schedule.precision, schedule.clip)
     updates = -(-len(data) // schedule.batch_size)
     saved = time.monotonic()
     steps: list[Step] = []
@@ -106,7 +102,7 @@ def train(
         current = objective.at_epoch(epoch)
         if not steps or current != steps[0].objective:
             steps = [
-                Step(group, current, optimizer, noise, arithmetic, world)
+                Step(group, current, optimizer, noise, schedule, world)
                 for group, optimizer, noise in zip(groups, optimizers, noises, strict=True)
             ]
         started = time.perf_counter() - at.seconds

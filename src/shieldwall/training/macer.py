@@ -12,7 +12,6 @@ argmax that certification counts. lam is 0 in the first `defer` epochs.
 logits (k, B, K); p, q (B, K); gap (B,).
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 
 from shieldwall.errors import UserError, checked
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.training.objective import MemberObjective, NoisyBatch, accuracy
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, accuracy, log_mean_exp
 
 
 @checked
@@ -54,26 +53,19 @@ class MACER(MemberObjective):
     def at_epoch(self, epoch: int) -> Self:
         return replace(self, lam=self.lam if epoch >= self.defer else 0.0, defer=0)
 
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         assert isinstance(self.noise, Gaussian)
         by_copy = batch.by_copy(logits)
-        log_p = log_mean_softmax(by_copy)
+        log_p = log_mean_exp(by_copy.log_softmax(-1))
         classification = -log_p.gather(-1, batch.y[:, None]).mean()
-        gap = certified_gap(log_mean_softmax(self.beta * by_copy).exp(), batch.y)
+        gap = certified_gap(log_mean_exp((self.beta * by_copy).log_softmax(-1)).exp(), batch.y)
         hinged = torch.where((gap > 0) & (gap < self.gamma), self.gamma - gap, 0.0)
         robustness = self.noise.sigma / 2 * hinged.mean()
         terms = {
-            "classification": classification.detach(), "robustness": robustness.detach(),
+            "classification": classification, "robustness": robustness,
             "smoothed_accuracy": accuracy(log_p, batch.y),
         }  # fmt: skip
         return classification + self.lam * robustness, terms
-
-
-def log_mean_softmax(logits: Tensor) -> Tensor:
-    """log( 1/k sum_j softmax(logits_j) ), which stays finite where softmax saturates.  (k, B, K) -> (B, K)"""
-    return logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
 def certified_gap(q: Tensor, y: Tensor) -> Tensor:

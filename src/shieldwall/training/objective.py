@@ -14,8 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.distributed import SINGLE, ProcessGroup, Share
-from shieldwall.errors import UserError, check_int
+from shieldwall.errors import UserError, check, check_int
 from shieldwall.noise.distributions import Noise, check_noise
+
+MemberLoss = tuple[Tensor, dict[str, Tensor]]
+"""A scalar with gradients to one member, and the terms for the log."""
 
 
 class Loss(NamedTuple):
@@ -69,6 +72,10 @@ class NoisyBatch:
         """(copies * B, ...) -> (copies, B, ...)"""
         return values.reshape(self.copies, len(self.x), *values.shape[1:])
 
+    def accuracies(self, logits: Sequence[Tensor]) -> Tensor:
+        """Each member's accuracy, from its logits at the noisy images, (N,)."""
+        return torch.stack([accuracy(own, self.labels) for own in logits])
+
     def weights(self, valid: Tensor) -> Tensor:
         """Weights w of entries, from their validity v (0. or 1.): sum(w * values) is the valid ones' mean.
 
@@ -92,8 +99,6 @@ class Objective(ABC):
     min_members: ClassVar[int] = 1
     is_separable: ClassVar[bool] = False
     """Whether the loss is a sum over members, so that each can be trained on its own."""
-    is_recordable: ClassVar[bool] = True
-    """Whether all updates of an epoch run the same kernels."""
 
     @abstractmethod
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
@@ -133,41 +138,34 @@ class Objective(ABC):
         return min(1.0, (epoch + 1) / warmup) if warmup else 1.0
 
 
-def check_copies(noise: Noise, num_noise: int) -> None:
-    """Check the noise and the number of noisy copies."""
-    check_noise(noise)
-    check_int("num_noise (noisy copies per image)", num_noise)
-    if num_noise < 1:
-        raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {num_noise}")
-
-
 @dataclass(frozen=True)
-class MemberObjective(Objective):
-    """An objective that is the sum of one loss per member: what DRT can wrap."""
+class NoisyObjective(Objective):
+    """An objective with noise and a number of noisy copies of its own."""
 
     noise: Noise
     num_noise: int = 2
     """Noisy copies of each image."""
+
+    def __post_init__(self) -> None:
+        check_noise(self.noise)
+        check_int("num_noise (noisy copies per image)", self.num_noise)
+        check(self.num_noise >= 1, "num_noise (noisy copies per image) must be at least 1", self.num_noise)
+
+
+@dataclass(frozen=True)
+class MemberObjective(NoisyObjective):
+    """An objective that is the sum of one loss per member: what DRT can wrap."""
+
     is_separable: ClassVar[bool] = True
     accuracy_name: ClassVar[str] = "noisy_accuracy"
     """What the log calls the members' accuracy at their inputs."""
-
-    def __post_init__(self) -> None:
-        check_copies(self.noise, self.num_noise)
 
     def inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
         """Where this member's loss is taken (copies * B, C, H, W): the batch's own, unless overridden."""
         return batch.noisy
 
-    @property
-    def has_own_inputs(self) -> bool:
-        """Whether each member's loss is taken at its own inputs, such as adversarial ones."""
-        return type(self).inputs is not MemberObjective.inputs
-
     @abstractmethod
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         """One member's loss and its terms for the log, from its logits (copies * B, K) at `inputs`."""
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
@@ -180,8 +178,8 @@ class MemberObjective(Objective):
         """The members' losses added up, and their terms averaged, from the logits of each."""
         pairs = [self.member_loss(m, batch, own) for m, own in zip(members, logits, strict=True)]
         losses, terms = zip(*pairs, strict=True)
-        accuracies = torch.stack([accuracy(own, batch.labels) for own in logits])
-        means = {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
+        accuracies = batch.accuracies(logits)
+        means = {name: torch.stack([own[name] for own in terms]).detach().mean() for name in terms[0]}
         return Loss(torch.stack(losses).sum(), {**means, self.accuracy_name: accuracies.mean()}, accuracies)
 
 
@@ -198,3 +196,13 @@ def widened(tensor: Tensor) -> Tensor:
 def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     """The fraction of logits (B, K) whose argmax is the label."""
     return (logits.detach().argmax(-1) == labels).float().mean()
+
+
+def log_mean_exp(values: Tensor) -> Tensor:
+    """log( 1/k sum_j exp values_j ), finite also where a softmax, whose logarithm this is, saturates."""
+    return values.logsumexp(0) - math.log(len(values))
+
+
+def entropy(log_p: Tensor) -> Tensor:
+    """The mean of H(P) = -sum_c P_c log P_c."""
+    return -(log_p.exp() * log_p).sum(-1).mean()

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from shieldwall.errors import UserError, checked
 from shieldwall.models.attack import smoothed_pgd
-from shieldwall.training.objective import MemberObjective, NoisyBatch
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch
 
 
 @checked
@@ -51,8 +51,6 @@ class SmoothAdv(MemberObjective):
         adversarial = smoothed_pgd(member, batch.x, batch.y, noise, self.epsilon, self.steps)
         return (adversarial + noise).flatten(0, 1)
 
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         loss = F.cross_entropy(logits, batch.labels)
-        return loss, {"cross_entropy": loss.detach()}
+        return loss, {"cross_entropy": loss}

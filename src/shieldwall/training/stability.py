@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError, checked, unknown_name
-from shieldwall.training.objective import MemberObjective, NoisyBatch, member_logits
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, member_logits
 
 DIVERGENCES = ("kl", "renyi", "cross_entropy")
 
@@ -45,26 +45,20 @@ class Stability(MemberObjective):
         if self.divergence not in DIVERGENCES:
             raise unknown_name("divergence", str(self.divergence), DIVERGENCES)
         if not 0 < self.order < math.inf or self.order == 1:
-            raise UserError(
-                f"order (of the Rényi divergence) must be a positive number other than 1, where it is "
-                f"divergence: kl; given: {self.order}"
-            )
+            rule = "must be a positive number other than 1, where it is divergence: kl"
+            raise UserError(f"order (of the Rényi divergence) {rule}; given: {self.order}")
 
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         clean = member_logits(member, batch.x)
         cross_entropy = F.cross_entropy(clean, batch.y)
-        log_p = clean.log_softmax(-1)
-        log_q = batch.by_copy(logits.log_softmax(-1))
-        match self.divergence:
-            case "kl":
-                divergence = kl(log_p, log_q).mean()
-            case "renyi":
-                divergence = renyi(log_p, log_q, self.order).mean()
-            case _:
-                divergence = -(log_p.exp() * log_q).sum(-1).mean()
-        terms = {"cross_entropy": cross_entropy.detach(), "divergence": divergence.detach()}
+        log_p, log_q = clean.log_softmax(-1), batch.by_copy(logits.log_softmax(-1))
+        if self.divergence == "kl":
+            divergence = kl(log_p, log_q).mean()
+        elif self.divergence == "renyi":
+            divergence = renyi(log_p, log_q, self.order).mean()
+        else:
+            divergence = -(log_p.exp() * log_q).sum(-1).mean()
+        terms = {"cross_entropy": cross_entropy, "divergence": divergence}
         return cross_entropy + self.lam * divergence, terms
 
 
