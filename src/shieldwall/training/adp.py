@@ -20,14 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import checked
-from shieldwall.training.objective import (
-    Loss,
-    NoisyBatch,
-    NoisyObjective,
-    entropy,
-    log_mean_exp,
-    member_logits,
-)
+from shieldwall.training.objective import Loss, NoisyBatch, NoisyObjective, log_mean_exp, member_logits
 
 RIDGE = 1e-6
 
@@ -55,13 +48,14 @@ class ADP(NoisyObjective):
         labels = batch.labels.expand(len(members), -1)
         accuracies = batch.accuracies(logits)
         cross_entropies = torch.stack([F.cross_entropy(own, batch.labels) for own in logits]).sum()
-        h = entropy(log_mean_exp(logits.log_softmax(-1)))
+        log_p = log_mean_exp(logits.log_softmax(-1))
+        entropy = -(log_p.exp() * log_p).sum(-1).mean()
         log_volume = log_det_gram(non_maximal(logits, labels)).mean()
         terms = {
-            "cross_entropy": cross_entropies.detach() / len(members), "entropy": h.detach(),
+            "cross_entropy": cross_entropies.detach() / len(members), "entropy": entropy.detach(),
             "log_volume": log_volume.detach(), "noisy_accuracy": accuracies.mean(),
         }  # fmt: skip
-        return Loss(cross_entropies - self.alpha * h - self.beta * log_volume, terms, accuracies)
+        return Loss(cross_entropies - self.alpha * entropy - self.beta * log_volume, terms, accuracies)
 
 
 def non_maximal(logits: Tensor, labels: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import UserError, checked
-from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, entropy, log_mean_exp
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, log_mean_exp
 from shieldwall.training.stability import kl
 
 
@@ -38,6 +38,7 @@ class Consistency(MemberObjective):
         cross_entropy = F.cross_entropy(logits, batch.labels)
         log_p_by_copy = batch.by_copy(logits.log_softmax(-1))
         log_p = log_mean_exp(log_p_by_copy)
-        divergence, h = kl(log_p, log_p_by_copy).mean(), entropy(log_p)
-        terms = {"cross_entropy": cross_entropy, "divergence": divergence, "entropy": h}
-        return cross_entropy + self.lam * divergence + self.eta * h, terms
+        divergence = kl(log_p, log_p_by_copy).mean()
+        entropy = -(log_p.exp() * log_p).sum(-1).mean()
+        terms = {"cross_entropy": cross_entropy, "divergence": divergence, "entropy": entropy}
+        return cross_entropy + self.lam * divergence + self.eta * entropy, terms

@@ -38,7 +38,7 @@ from torch.nn import functional
 
 from shieldwall.errors import UserError, checked, describe
 from shieldwall.noise.distributions import Noise
-from shieldwall.training.double_backward import native_double_backward
+from shieldwall.training.double_backward import NativeDoubleBackward
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, member_logits, widened
 
 CHOICES = {
@@ -109,7 +109,7 @@ class DRT(Objective):
         trained = [not self.turns or k == self.update % count for k in range(count)]
         logits = []
         for member, inputs, is_trained in zip(members, points, trained, strict=True):
-            with native_double_backward() if is_trained else nullcontext():
+            with NativeDoubleBackward() if is_trained else nullcontext():
                 logits.append(member_logits(member, inputs))
         base_logits = list(logits)
         if self.points == "noisy":

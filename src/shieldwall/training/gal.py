@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shieldwall.errors import checked
-from shieldwall.training.double_backward import native_double_backward
+from shieldwall.training.double_backward import NativeDoubleBackward
 from shieldwall.training.objective import Loss, NoisyBatch, NoisyObjective, log_mean_exp, member_logits
 
 FLOOR = 1e-12
@@ -42,7 +42,7 @@ class GAL(NoisyObjective):
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         noisy = batch.noisy.detach().requires_grad_()
-        with native_double_backward():
+        with NativeDoubleBackward():
             logits = torch.stack([member_logits(member, noisy) for member in members])
         accuracies = batch.accuracies(logits)
         losses = [F.cross_entropy(own, batch.labels, reduction="none") for own in logits]

@@ -201,8 +201,3 @@ def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
 def log_mean_exp(values: Tensor) -> Tensor:
     """log( 1/k sum_j exp values_j ), finite also where a softmax, whose logarithm this is, saturates."""
     return values.logsumexp(0) - math.log(len(values))
-
-
-def entropy(log_p: Tensor) -> Tensor:
-    """The mean of H(P) = -sum_c P_c log P_c."""
-    return -(log_p.exp() * log_p).sum(-1).mean()
