@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.distributed import SINGLE, ProcessGroup, Share
-from shieldwall.errors import UserError, check, check_int
+from shieldwall.errors import check, check_int
 from shieldwall.noise.distributions import Noise, check_noise
 
 MemberLoss = tuple[Tensor, dict[str, Tensor]]
@@ -22,10 +22,8 @@ MemberLoss = tuple[Tensor, dict[str, Tensor]]
 
 
 class Loss(NamedTuple):
-    total: Tensor
-    """What the optimizer minimises: a scalar with gradients to every member."""
-    terms: dict[str, Tensor]
-    """What the log shows: detached scalars, averaged over the batch."""
+    total: Tensor  #: what the optimizer minimises: a scalar with gradients to every member
+    terms: dict[str, Tensor]  #: what the log shows: detached scalars, averaged over the batch
     accuracies: Tensor
     """(N,): each member's own accuracy on the batch, so that a member that dies is seen."""
 
@@ -34,20 +32,13 @@ class Loss(NamedTuple):
 class NoisyBatch:
     """A batch and `copies` noisy versions of each of its images, the same for every member."""
 
-    x: Tensor
-    """(B, C, H, W), clean, in [0, 1]."""
-    y: Tensor
-    """(B,)"""
-    noise: Tensor
-    """(copies * B, C, H, W): copy after copy of the whole batch."""
-    noisy: Tensor
-    """(copies * B, C, H, W) = x + noise, not clipped."""
-    labels: Tensor
-    """(copies * B,)"""
-    share: Share | None = None
-    """The rows that these are of a larger batch; None for all of them."""
-    world: ProcessGroup = SINGLE
-    """The processes that have the other rows."""
+    x: Tensor  #: (B, C, H, W), clean, in [0, 1]
+    y: Tensor  #: (B,)
+    noise: Tensor  #: (copies * B, C, H, W): copy after copy of the whole batch
+    noisy: Tensor  #: (copies * B, C, H, W) = x + noise, not clipped
+    labels: Tensor  #: (copies * B,)
+    share: Share | None = None  #: the rows that these are of a larger batch; None for all of them
+    world: ProcessGroup = SINGLE  #: the processes that have the other rows
 
     @classmethod
     def draw(
@@ -92,10 +83,8 @@ class NoisyBatch:
 class Objective(ABC):
     """What training minimises."""
 
-    noise: Noise
-    """What is added to the images."""
-    num_noise: int
-    """Noisy copies of each image."""
+    noise: Noise  #: what is added to the images
+    num_noise: int  #: noisy copies of each image
     min_members: ClassVar[int] = 1
     is_separable: ClassVar[bool] = False
     """Whether the loss is a sum over members, so that each can be trained on its own."""
@@ -110,9 +99,8 @@ class Objective(ABC):
 
     def check_members(self, count: int) -> None:
         """Refuse a number of members that the method cannot train."""
-        if count < self.min_members:
-            members = "one member" if self.min_members == 1 else f"{self.min_members} members"
-            raise UserError(f"{type(self).__name__} needs at least {members}; given: {count}")
+        members = "one member" if self.min_members == 1 else f"{self.min_members} members"
+        check(count >= self.min_members, f"{type(self).__name__} needs at least {members}", count)
 
     def at_epoch(self, epoch: int) -> Self:
         """The objective for this epoch, counted from 0, after warm-ups and deferrals."""
@@ -124,13 +112,13 @@ class Objective(ABC):
 
     def _check_not_negative(self, *options: str) -> None:
         for name in options:
-            if not 0 <= (value := getattr(self, name)) < math.inf:
-                raise UserError(f"{name} must be a number that is not negative; given: {value}")
+            value = getattr(self, name)
+            check(0 <= value < math.inf, f"{name} must be a number that is not negative", value)
 
     def _check_positive(self, *options: str) -> None:
         for name in options:
-            if not 0 < (value := getattr(self, name)) < math.inf:
-                raise UserError(f"{name} must be a positive number; given: {value}")
+            value = getattr(self, name)
+            check(0 < value < math.inf, f"{name} must be a positive number", value)
 
     @staticmethod
     def _warmed_up(epoch: int, warmup: int) -> float:
