@@ -35,21 +35,14 @@ class Schedule:
     """
 
     epochs: int = 90
-    batch_size: int = 256
-    """Images per step, before noisy copies are made of them."""
-    lr: float = 0.01
-    """The highest learning rate."""
+    batch_size: int = 256  #: images per step, before noisy copies are made of them
+    lr: float = 0.01  #: the highest learning rate
     momentum: float = 0.9
-    weight_decay: float = 1e-4
-    """The L2 penalty on all parameters."""
-    curve: str = "step"
-    """How the learning rate falls: in steps, or as half a cosine."""
-    decay_every: int = 30
-    """Epochs between two steps."""
-    decay: float = 0.1
-    """What the learning rate is multiplied by at each step."""
-    warmup: int = 0
-    """Updates over which the learning rate grows linearly at the start."""
+    weight_decay: float = 1e-4  #: the L2 penalty on all parameters
+    curve: str = "step"  #: how the learning rate falls: in steps, or as half a cosine
+    decay_every: int = 30  #: epochs between two steps
+    decay: float = 0.1  #: what the learning rate is multiplied by at each step
+    warmup: int = 0  #: updates over which the learning rate grows linearly at the start
     clip: float | None = None
     """The largest L2 norm of a member's gradient: a longer one is scaled down to it."""
     precision: str = "float32"

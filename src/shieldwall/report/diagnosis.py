@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-FOLDER = "theory"
-"""Where in a run folder a diagnosis is kept."""
+FOLDER = "theory"  #: where in a run folder a diagnosis is kept
 PAPERS_AREA = 0.66
 
 

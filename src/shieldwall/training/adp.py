@@ -34,10 +34,8 @@ class ADP(NoisyObjective):
     the wrong classes span.
     """
 
-    alpha: float = 2.0
-    """The weight of the mean prediction's entropy."""
-    beta: float = 0.5
-    """The weight of the log-volume."""
+    alpha: float = 2.0  #: the weight of the mean prediction's entropy
+    beta: float = 0.5  #: the weight of the log-volume
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -23,10 +23,8 @@ class Consistency(MemberObjective):
     P_j is member i's prediction at the noisy copy x + eps_j, P the mean of these, H(P) its entropy.
     """
 
-    lam: float = 10.0
-    """The weight of the divergence from the mean prediction."""
-    eta: float = 0.5
-    """The weight of the mean prediction's entropy."""
+    lam: float = 10.0  #: the weight of the divergence from the mean prediction
+    eta: float = 0.5  #: the weight of the mean prediction's entropy
 
     def __post_init__(self) -> None:
         super().__post_init__()

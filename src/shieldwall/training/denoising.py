@@ -25,10 +25,8 @@ class Denoising(MemberObjective):
     Member i is `sw.Denoised(D_i, F)`; c(x) is the answer of F at the image without noise.
     """
 
-    mse: float = 1.0
-    """The weight of the denoised image's squared error."""
-    stability: float = 1.0
-    """The weight of the cross-entropy to the classifier's answer at the clean image."""
+    mse: float = 1.0  #: the weight of the denoised image's squared error
+    stability: float = 1.0  #: the weight of the cross-entropy to the classifier's answer at the clean image
 
     def __post_init__(self) -> None:
         super().__post_init__()

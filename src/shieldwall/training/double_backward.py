@@ -25,8 +25,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._triton import has_triton
 
-Options = tuple[list[int], list[int], list[int], int]
-"""A convolution's stride, padding, dilation and groups."""
+Options = tuple[list[int], list[int], list[int], int]  #: a convolution's stride, padding, dilation and groups
 
 BLOCK = 4
 """Pixels in each direction that are computed together where an input gradient has one channel, on a CPU."""

@@ -53,10 +53,8 @@ class DRT(Objective):
     """DRT around any objective that is a sum over members."""
 
     base: MemberObjective
-    rho_gd: float
-    """The paper's rho_1; 0 leaves the confidence-margin term alone."""
-    rho_cm: float
-    """The paper's rho_2; 0 leaves the gradient-diversity term alone."""
+    rho_gd: float  #: the paper's rho_1; 0 leaves the confidence-margin term alone
+    rho_cm: float  #: the paper's rho_2; 0 leaves the gradient-diversity term alone
     norm: str = "squared"
     average: str = "valid"
     cm_over: str = "members"
@@ -66,8 +64,7 @@ class DRT(Objective):
     turns: bool = False
     update: int = field(default=0, metadata={"option": False})
     """Whose turn it is, modulo the number of members."""
-    warmup: int = 0
-    """Epochs over which both weights grow linearly to their full size; 0 for none."""
+    warmup: int = 0  #: epochs over which both weights grow linearly to their full size; 0 for none
     min_members: ClassVar[int] = 2
 
     @classmethod
@@ -156,8 +153,7 @@ class Group(NamedTuple):
     """Members whose terms are added up, and what that counts at each input."""
 
     members: tuple[int, ...]
-    weight: Tensor
-    """(B,): zero where not all of these members are correct."""
+    weight: Tensor  #: (B,): zero where not all of these members are correct
 
 
 def _steepened(value: Tensor, slope: int) -> Tensor:

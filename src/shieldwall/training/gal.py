@@ -20,8 +20,7 @@ from shieldwall.errors import checked
 from shieldwall.training.double_backward import NativeDoubleBackward
 from shieldwall.training.objective import Loss, NoisyBatch, NoisyObjective, log_mean_exp, member_logits
 
-FLOOR = 1e-12
-"""Gradients shorter than this count as zero, which is orthogonal to everything."""
+FLOOR = 1e-12  #: gradients shorter than this count as zero, which is orthogonal to everything
 
 
 @checked
@@ -33,8 +32,7 @@ class GAL(NoisyObjective):
     the alignment of the N members' gradients.
     """
 
-    weight: float = 1.0
-    """The weight of the alignment."""
+    weight: float = 1.0  #: the weight of the alignment
 
     def __post_init__(self) -> None:
         super().__post_init__()

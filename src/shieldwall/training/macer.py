@@ -32,16 +32,11 @@ class MACER(MemberObjective):
     certified radius sigma/2 gap lacks, at images x that it gets right.
     """
 
-    num_noise: int = 16
-    """k, the noisy copies of each image."""
-    lam: float = 16.0
-    """The weight of the robustness term."""
-    gamma: float = 8.0
-    """The gap beyond which a radius is wide enough."""
-    beta: float = 16.0
-    """The inverse temperature of the robustness term."""
-    defer: int = 0
-    """Epochs of classification alone, before the robustness term sets in."""
+    num_noise: int = 16  #: k, the noisy copies of each image
+    lam: float = 16.0  #: the weight of the robustness term
+    gamma: float = 8.0  #: the gap beyond which a radius is wide enough
+    beta: float = 16.0  #: the inverse temperature of the robustness term
+    defer: int = 0  #: epochs of classification alone, before the robustness term sets in
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -24,8 +24,7 @@ MemberLoss = tuple[Tensor, dict[str, Tensor]]
 class Loss(NamedTuple):
     total: Tensor  #: what the optimizer minimises: a scalar with gradients to every member
     terms: dict[str, Tensor]  #: what the log shows: detached scalars, averaged over the batch
-    accuracies: Tensor
-    """(N,): each member's own accuracy on the batch, so that a member that dies is seen."""
+    accuracies: Tensor  #: (N,): each member's own accuracy on the batch, so that a member that dies is seen
 
 
 @dataclass(frozen=True)
@@ -131,8 +130,7 @@ class NoisyObjective(Objective):
     """An objective with noise and a number of noisy copies of its own."""
 
     noise: Noise
-    num_noise: int = 2
-    """Noisy copies of each image."""
+    num_noise: int = 2  #: noisy copies of each image
 
     def __post_init__(self) -> None:
         check_noise(self.noise)

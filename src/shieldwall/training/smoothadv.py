@@ -28,12 +28,9 @@ class SmoothAdv(MemberObjective):
     the m draws eps_j of the noise.
     """
 
-    epsilon: float = 1.0
-    """The radius of the attack's L2 ball."""
-    steps: int = 10
-    """PGD steps, each of length 2 epsilon / steps."""
-    warmup: int = 10
-    """Epochs until the ball has its full radius; 0 for none."""
+    epsilon: float = 1.0  #: the radius of the attack's L2 ball
+    steps: int = 10  #: PGD steps, each of length 2 epsilon / steps
+    warmup: int = 10  #: epochs until the ball has its full radius; 0 for none
     accuracy_name: ClassVar[str] = "adversarial_accuracy"
 
     def __post_init__(self) -> None:

@@ -32,12 +32,9 @@ class Stability(MemberObjective):
     D is the divergence between the predictions at the image and at each of its m noisy copies.
     """
 
-    lam: float = 2.0
-    """The weight of the divergence."""
-    divergence: str = "kl"
-    """One of kl, renyi and cross_entropy."""
-    order: float = 2.0
-    """The order a of the Rényi divergence."""
+    lam: float = 2.0  #: the weight of the divergence
+    divergence: str = "kl"  #: one of kl, renyi and cross_entropy
+    order: float = 2.0  #: the order a of the Rényi divergence
 
     def __post_init__(self) -> None:
         super().__post_init__()

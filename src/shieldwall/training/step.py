@@ -9,8 +9,7 @@ from shieldwall.distributed import SINGLE, ProcessGroup
 from shieldwall.recipes.recipe import Schedule
 from shieldwall.training.objective import Loss, Objective
 
-WARM_UP = 3
-"""Steps run as they are before recording, so that kernels are chosen and memory is laid out."""
+WARM_UP = 3  #: steps run as they are before recording, so that kernels are chosen and memory is laid out
 
 
 def make_optimizer(members: Sequence[nn.Module], schedule: Schedule, device: torch.device) -> torch.optim.SGD:
