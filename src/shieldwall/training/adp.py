@@ -7,8 +7,6 @@
 This paper writes + alpha sum_i H(P) + beta log ED, to be minimised; it means Pang et al.'s regularizer,
 which is maximised and counts H(P) once. Without the ridge ED is 0 once N > K - 1, when N vectors of K - 1
 entries have no volume, and whenever two members agree.
-
-logits (N, m * B, K); M (N, m * B, K), the entry y being 0, which changes no inner product.
 """
 
 import math
@@ -30,8 +28,7 @@ RIDGE = 1e-6
 class ADP(NoisyObjective):
     """L = sum_i CE(f_i(x + eps), y) - alpha * H(P) - beta * log ED.
 
-    H(P) is the entropy of the members' mean prediction, ED the squared volume that their predictions of
-    the wrong classes span.
+    H(P) is the entropy of the members' mean prediction, ED the volume of those of the wrong classes, squared.
     """
 
     alpha: float = 2.0  #: the weight of the mean prediction's entropy
@@ -57,7 +54,7 @@ class ADP(NoisyObjective):
 
 
 def non_maximal(logits: Tensor, labels: Tensor) -> Tensor:
-    """M: predictions without the true class, at unit length.  (N, B, K), (N, B) -> (N, B, K)"""
+    """M: predictions, 0 for the true class, at unit length.  (N, B, K), (N, B) -> (N, B, K)"""
     # Softmax over the other classes is the same direction, and does not underflow where P_y is nearly 1.
     labelled = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, labels[..., None], True)
     return F.normalize(logits.masked_fill(labelled, -torch.inf).softmax(-1), dim=-1)

@@ -1,9 +1,4 @@
-"""Consistency regularisation (Jeong & Shin 2020): predictions that agree under different noise.
-
-    P_j = softmax f_i(x + eps_j),     P = 1/m sum_j P_j,     H(P) = -sum_c P_c log P_c
-
-log P_j (m, B, K); log P (B, K).
-"""
+"""Consistency regularisation (Jeong & Shin 2020): predictions that agree under different noise."""
 
 from dataclasses import dataclass
 
@@ -20,7 +15,7 @@ from shieldwall.training.stability import kl
 class Consistency(MemberObjective):
     """L = sum_i 1/m sum_j [ CE(f_i(x + eps_j), y) + lam * KL(P || P_j) ] + eta * H(P).
 
-    P_j is member i's prediction at the noisy copy x + eps_j, P the mean of these, H(P) its entropy.
+        P_j = softmax f_i(x + eps_j),     P = 1/m sum_j P_j,     H(P) = -sum_c P_c log P_c
     """
 
     lam: float = 10.0  #: the weight of the divergence from the mean prediction

@@ -1,10 +1,4 @@
-"""Denoised smoothing (Salman et al. 2020): train a denoiser D_i before a classifier F that is held fixed.
-
-    MSE        1/P |D_i(x + eps) - x|_2^2            P = C H W
-    stability  CE( F(D_i(x + eps)), c(x) ),          c(x) = argmax_c F(x)_c
-
-No labels are used. D_i(x + eps) (m * B, C, H, W); F(D_i(x + eps)) (m * B, K); c(x) (B,).
-"""
+"""Denoised smoothing (Salman et al. 2020): train a denoiser D_i before a classifier F that is held fixed."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +16,8 @@ from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatc
 class Denoising(MemberObjective):
     """L = sum_i 1/m sum_j [ mse * 1/P |D_i(x + eps_j) - x|^2 + stability * CE( F(D_i(x + eps_j)), c(x) ) ].
 
-    Member i is `sw.Denoised(D_i, F)`; c(x) is the answer of F at the image without noise.
+    Member i is `sw.Denoised(D_i, F)`, P = C H W, and c(x) = argmax_c F(x)_c the answer of F at the image
+    without noise. No labels are used.
     """
 
     mse: float = 1.0  #: the weight of the denoised image's squared error

@@ -157,7 +157,7 @@ class Group(NamedTuple):
 
 
 def _steepened(value: Tensor, slope: int) -> Tensor:
-    """The value, with so many times its gradient."""
+    """The value, with its gradient multiplied."""
     return value.detach() + slope * (value - value.detach())
 
 

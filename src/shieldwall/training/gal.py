@@ -1,12 +1,4 @@
-"""GAL (Kariyappa & Qureshi 2019) on noisy inputs: members whose loss gradients point apart.
-
-    CE_i = CE(f_i(x + eps), y),     g_i = grad_x CE_i
-
-The papers leave out the constant 2 / (N (N - 1)): it moves no gradient, and makes the alignment 1 when
-all gradients agree, 0 when they are orthogonal. One member has no alignment.
-
-g (N, m * B, C * H * W); cosines (N (N - 1) / 2, m * B).
-"""
+"""GAL (Kariyappa & Qureshi 2019) on noisy inputs: members whose loss gradients point apart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,8 +20,11 @@ FLOOR = 1e-12  #: gradients shorter than this count as zero, which is orthogonal
 class GAL(NoisyObjective):
     """L = sum_i CE_i + weight * log( 2 / (N (N - 1)) sum_{i<j} exp cos(g_i, g_j) ).
 
-    CE_i is the cross-entropy of member i at the noisy images, g_i its gradient there; the logarithm is
-    the alignment of the N members' gradients.
+        CE_i = CE(f_i(x + eps), y),     g_i = grad_x CE_i
+
+    The logarithm is the alignment of the N members' gradients; one member has none. The papers leave out the
+    constant 2 / (N (N - 1)): it moves no gradient, and makes the alignment 1 when all gradients agree, 0 when
+    they are orthogonal.
     """
 
     weight: float = 1.0  #: the weight of the alignment

@@ -12,10 +12,7 @@ from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatc
 @checked
 @dataclass(frozen=True)
 class GaussianAugmentation(MemberObjective):
-    """Cross-entropy on noisy copies of each image: L = sum_i E_eps CE(f_i(x + eps), y).
-
-    The expectation over the noise eps is the mean over `num_noise` copies.
-    """
+    """L = sum_i E_eps CE(f_i(x + eps), y), the expectation as the mean over `num_noise` copies."""
 
     def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         loss = F.cross_entropy(logits, batch.labels)

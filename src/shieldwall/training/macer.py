@@ -7,9 +7,7 @@
 
 Only images that the smoothed member gets right (gap > 0) have a radius to widen. The sum of R is divided by
 the size B of the whole batch, as in the original, not by their number. beta sharpens softmax towards the
-argmax that certification counts. lam is 0 in the first `defer` epochs.
-
-logits (k, B, K); p, q (B, K); gap (B,).
+argmax that certification counts.
 """
 
 from dataclasses import dataclass, replace
@@ -28,8 +26,7 @@ from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatc
 class MACER(MemberObjective):
     """The likelihood and the radius of smoothed members: L = sum_i 1/B sum_x [ -log p_y + lam * R ].
 
-    p is member i's mean prediction over k noisy copies of x; R = sigma/2 (gamma - gap) is what its
-    certified radius sigma/2 gap lacks, at images x that it gets right.
+    p is member i's mean prediction over k noisy copies of x, R what its certified radius lacks.
     """
 
     num_noise: int = 16  #: k, the noisy copies of each image

@@ -1,12 +1,4 @@
-"""SmoothAdv (Salman et al. 2019): cross-entropy at noisy versions of adversarial images.
-
-    x'_i = argmax over ||x' - x||_2 <= epsilon of -log( 1/m sum_j softmax(f_i(x' + eps_j))_y )
-
-Each member i is attacked on its own, with the noise it is then trained on: the attack and the loss see
-the same m draws eps_j. The ball grows linearly to epsilon over the first `warmup` epochs.
-
-x, x'_i (B, C, H, W); eps (m, B, C, H, W); logits (m * B, K).
-"""
+"""SmoothAdv (Salman et al. 2019): cross-entropy at noisy versions of adversarial images."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -24,8 +16,10 @@ from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatc
 class SmoothAdv(MemberObjective):
     """Cross-entropy under attack: L = sum_i 1/m sum_j CE(f_i(x'_i + eps_j), y).
 
-    x'_i is the image x changed by at most epsilon, so that member i is right as seldom as can be under
-    the m draws eps_j of the noise.
+        x'_i = argmax over ||x' - x||_2 <= epsilon of -log( 1/m sum_j softmax(f_i(x' + eps_j))_y )
+
+    Each member i is attacked on its own, with the noise it is then trained on: the attack and the loss see
+    the same m draws eps_j. The ball grows linearly to epsilon over the first `warmup` epochs.
     """
 
     epsilon: float = 1.0  #: the radius of the attack's L2 ball

@@ -8,8 +8,6 @@ Labels meet the clean image only; both sides of D are trained. This paper descri
 divergence; Li et al. and the code the literature runs (that of Jeong & Shin 2020, lam = 2, one noisy copy)
 train with the cross-entropy, which also rewards confidence at the clean image. `kl` lies between: it is the
 limit of `renyi` at order 1.
-
-log P, log Q (m, B, K); D (m, B).
 """
 
 import math
@@ -27,10 +25,7 @@ DIVERGENCES = ("kl", "renyi", "cross_entropy")
 @checked
 @dataclass(frozen=True)
 class Stability(MemberObjective):
-    """L = sum_i CE(f_i(x), y) + lam * 1/m sum_j D( P_i(x), P_i(x + eps_j) ), where P_i = softmax f_i.
-
-    D is the divergence between the predictions at the image and at each of its m noisy copies.
-    """
+    """L = sum_i CE(f_i(x), y) + lam * 1/m sum_j D( P_i(x), P_i(x + eps_j) ), where P_i = softmax f_i."""
 
     lam: float = 2.0  #: the weight of the divergence
     divergence: str = "kl"  #: one of kl, renyi and cross_entropy
