@@ -20,7 +20,7 @@ from scipy.stats import norm
 
 from shieldwall.errors import UserError
 from shieldwall.theory import conditions as c
-from shieldwall.theory.smoothness import smoothness_bound
+from shieldwall.theory.conditions import smoothness_bound
 
 Floats = NDArray[np.float64]
 WEIGHTS = np.array([0.5, 1.0, 2.5])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from shieldwall.theory import conditions
+from shieldwall.theory.conditions import sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.diagnosis import plain_indicators, soft_indicators
 from shieldwall.theory.first_order import FirstOrder
-from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_bound
 
 SIGMA, R = 0.5, 0.2
 

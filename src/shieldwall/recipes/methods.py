@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shieldwall.recipes.fields import build
-from shieldwall.recipes.recipe import JOINT, Certification, Recipe, Schedule
+from shieldwall.recipes.recipe import JOINT, Certification, Recipe, Schedule, build
 from shieldwall.texts import read_yaml
 from shieldwall.vocabulary import SIGMAS
 

@@ -28,8 +28,7 @@ from typing import Any
 from shieldwall import recipes
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.recipes import Recipe, from_mapping
-from shieldwall.recipes.fields import build, coerce
-from shieldwall.recipes.recipe import read_mapping
+from shieldwall.recipes.recipe import build, coerce, read_mapping
 from shieldwall.results import paper
 from shieldwall.runs.pretrained import resolve_sources
 from shieldwall.texts import read_yaml

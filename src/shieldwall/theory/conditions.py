@@ -18,6 +18,7 @@ classes other than y0. Those of soft-smoothed members E f_i(x0 + noise) give eq:
 beta = `smoothness_bound(sigma)` cor:gradient-based-sufficient-necessary-cond-smoothed-*.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -149,6 +150,39 @@ def at_most_one_above(margins: ArrayLike) -> Bools:
     return np.asarray(((checked_margins(margins) < 0).sum(-1) <= 1).all(0))
 
 
+def smoothness_bound(sigma: float, low: float = 0.0, high: float = 1.0) -> float:
+    """thm:smoothness-bound and its remark: beta = 2 (high - low) / sigma^2 holds for every confidence.
+
+    That is, g(x) = E f(x + sigma z), z ~ N(0, I), is beta-smooth for every f with values in [low, high].
+    """
+    return 2.0 * _scale(sigma, low, high)
+
+
+def sharp_smoothness_bound(sigma: float, low: float = 0.0, high: float = 1.0) -> float:
+    """sqrt(2 / (pi e)) (high - low) / sigma^2, the least beta that holds for every confidence.
+
+    Proof: the Hessian of g is E f(x + sigma z) (z z^T - I) / sigma^2. For a unit vector u, t = u . z is a
+    standard normal number, and u^T Hessian u = E f (t^2 - 1) / sigma^2. Over all f with values in [0, 1] it
+    is largest for f = 1[|t| > 1] and least for f = 1[|t| < 1]: 2 phi(1) / sigma^2 = 0.484 / sigma^2 and minus
+    that.
+    """
+    return math.sqrt(2.0 / (math.pi * math.e)) * _scale(sigma, low, high)
+
+
+def smoothness_lower_bound(sigma: float, low: float = 0.0, high: float = 1.0) -> float:
+    """prop:smoothness-lower-bound: no beta below (high - low) / (sqrt(2 pi e) sigma^2) holds for every one.
+
+    The confidence that steps from low to high, f = 1[x >= 0], needs exactly this beta.
+    """
+    return _scale(sigma, low, high) / math.sqrt(2.0 * math.pi * math.e)
+
+
+def _scale(sigma: float, low: float, high: float) -> float:
+    check(0 < sigma < math.inf, "sigma must be positive", sigma)
+    check(low < high, "confidences lie between two numbers, the lower first", f"{low}, {high}")
+    return (high - low) / sigma**2
+
+
 def cosines(a: Floats, b: Floats) -> Floats:
     """The cosine of a and b (..., d), NaN where one is 0.  -> (...)"""
     with np.errstate(invalid="ignore"):
@@ -211,7 +245,7 @@ def checked_weights(weights: ArrayLike | None, members: int | None = None) -> Fl
     return w
 
 
-def normalized_weights(weights: ArrayLike | None, members: int) -> Floats:
+def normalized_weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
     """w / ||w||_1, (N,); equal weights for None."""
     w = checked_weights(weights, members)
     return np.asarray(w / w.sum())

@@ -2,9 +2,8 @@
 
 At each input, the rival class with the largest ERI decides whether a vote's conditions hold. `plain` is about
 the members without smoothing, `soft` about the soft-smoothed members. The latter are beta-smooth with
-beta = 2 / sigma^2 (the paper's), or 0.484 / sigma^2, the least valid one
-(`smoothness.sharp_smoothness_bound`), so the radii of `theory.conditions` follow. Members without smoothing
-have no known beta, and no radii.
+beta = 2 / sigma^2 (the paper's), or 0.484 / sigma^2, the least valid one, so the radii of `theory.conditions`
+follow. Members without smoothing have no known beta, and no radii.
 """
 
 import math
@@ -24,9 +23,8 @@ from shieldwall.ensembles.votes import default_vote_names, default_votes
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.smoothing.confidences import noisy_confidences
 from shieldwall.theory import conditions, first_order
-from shieldwall.theory.conditions import Conditions, Floats
+from shieldwall.theory.conditions import Conditions, Floats, sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.first_order import FirstOrder, jackknife, max_margin_radius_estimate
-from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.strategies import PREMISES_FAIL, pair_wins
 from shieldwall.theory.transferability import Roc, Transfer, proxies, roc
 from shieldwall.vocabulary import MME, WE

@@ -27,12 +27,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.errors import check
-from shieldwall.theory.conditions import Floats, checked_weights, floats
+from shieldwall.theory.conditions import Floats, checked_weights, floats, normalized_weights
 
 
 class Moments(NamedTuple):
-    """Of a statistical margin."""
-
     mean: Floats
     variance: Floats
 
@@ -48,8 +46,8 @@ class Thresholds(NamedTuple):
 def single_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
     """max_{y != y0} f(x)_y / (1 - f(x)_{y0}), 0 for 0 / 0 (def:strong-runner-up-single-model).
 
-    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is the sum
-    over the wrong classes, which is precise where f_{y0} is nearly 1.
+    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is summed
+    over the wrong classes, for f_{y0} near 1.
     """
     wrong = _wrong_classes(confidences, truth)
     return _portion(wrong.max(-1), wrong.sum(-1))
@@ -90,14 +88,13 @@ def threshold_score(lam: ArrayLike) -> Floats:
 
 def weight_concentration(weights: ArrayLike) -> float:
     """d_w = |w|_2^2 / |w|_1^2: 1/N for equal weights, 1 where one member has it all."""
-    w = checked_weights(weights)
-    return float((w**2).sum() / w.sum() ** 2)
+    return float((normalized_weights(weights) ** 2).sum())
 
 
 def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) -> Floats:
     """X1-hat (adx-def:X1) = (1 + lambda_1) sum_j w_j f_j - lambda_1 |w|_1, scores (N, D) -> (D,).
 
-    P(WE = y0) >= 1 - p - P(X1-hat <= 0), and the same for MME: fact:connection-margin-robustness.
+    fact:connection-margin-robustness: P(WE = y0) >= 1 - p - P(X1-hat <= 0), and the same for MME.
     """
     scores = floats(scores)
     w = checked_weights(weights, len(scores))
@@ -111,19 +108,16 @@ def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
 
 
 def we_moments(mu: ArrayLike, s: ArrayLike, lam1: ArrayLike, weights: ArrayLike) -> Moments:
-    """lemma:expectation-variance-compare, mean and variance of X1-hat:
+    """Of X1-hat: ((1 + lambda_1) mu - lambda_1) |w|_1 and (1 + lambda_1)^2 s^2 |w|_2^2.
 
-    ((1 + lambda_1) mu - lambda_1) |w|_1   and   (1 + lambda_1)^2 s^2 |w|_2^2.
+    lemma:expectation-variance-compare, and for uniform scores lemma:expectation-variance-compare-uniform.
     """
     mu, s, lam1, w = floats(mu), floats(s), floats(lam1), checked_weights(weights)
     return Moments(((1 + lam1) * mu - lam1) * w.sum(), ((1 + lam1) * s) ** 2 * (w**2).sum())
 
 
 def mme_moments(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike) -> Moments:
-    """lemma:expectation-variance-compare, mean of X2-hat and an upper bound on its variance:
-
-    2 (1 + lambda_2) mu - 2 lambda_2   and   4 (1 + lambda_2)^2 s_f^2.
-    """
+    """Of X2-hat: 2 (1 + lambda_2) mu - 2 lambda_2, and an upper bound, 4 (1 + lambda_2)^2 s_f^2."""
     mu, s_f, lam2 = floats(mu), floats(s_f), floats(lam2)
     return Moments(2 * ((1 + lam2) * mu - lam2), (2 * (1 + lam2) * s_f) ** 2)
 
@@ -187,7 +181,6 @@ def thresholds(
 
 
 def member_counts(members: ArrayLike) -> Floats:
-    """Numbers of members, as floats; less than one is refused."""
     n = floats(members)
     check((n >= 1).all(), "an ensemble has at least one member", n.min(initial=np.inf))
     return n
@@ -244,8 +237,8 @@ def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
 
 def _samples(portions: ArrayLike) -> Floats:
     samples = floats(portions)
-    is_line = samples.ndim == 1 and len(samples)
-    check(is_line, "the portions of one model at D samples, (D,), are needed", samples.shape)
+    fits = samples.ndim == 1 and len(samples)
+    check(fits, "the portions of one model at D samples, (D,), are needed", samples.shape)
     return samples
 
 

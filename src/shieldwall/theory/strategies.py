@@ -10,11 +10,10 @@ If both smoothed members return the true class y0 with probability over 1/2,
     EAS: p <= 1/2                                       implies   r_H >= r_G,
 
 with the radii r_G = sigma Phi^-1(P(MME = y0)) of EBS (adx-prop:rob-radii-before) and r_H = sigma/2
-(Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). MME returns the label of one of its two members,
-so P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab), and the first threshold equals (max(p_a, p_b) - p_ab) / (p_a
-+ p_b - 2 p_ab). So the first case is P(MME = y0) > max(p_a, p_b), and the second is P(MME = y0) <= (p_a +
-p_b) / 2. Both hold for the radii of other noise too, because r_H is at most the radius for max(p_a, p_b)
-and at least that for (p_a + p_b) / 2.
+(Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). As MME returns the label of one of its two members,
+P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab), so the first case is P(MME = y0) > max(p_a, p_b), and the second
+is P(MME = y0) <= (p_a + p_b) / 2. Both hold for the radii of other noise too, because r_H is at most the
+radius for max(p_a, p_b) and at least that for (p_a + p_b) / 2.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Transferability between real members: the paper's proxies, its ROC curve (fig:roc), and attacks tried.
 
-    lambda_1 = E  max_{y != y0} sum_i w_i f_i(x0 + eps)_y / sum_i w_i (1 - f_i(x0 + eps)_{y0})
-    lambda_2 = E  max_i max_{y != y0} f_i(x0 + eps)_y / (1 - f_i(x0 + eps)_{y0})
-
+    lambda_1, lambda_2 = E of `weighted_portion` and of `max_margin_portion` at x0 + eps
     X = lambda_1 / lambda_2 - the right-hand side of eq:cor2-2
     Y = 1 if MME has the larger certified radius, 0 if WE has
 
@@ -11,13 +9,12 @@ s_f^2 is the variance of its minimum over the members. With equal weights the co
 has the larger radius if X > 0, and WE if X < 0. The ROC curve takes the inputs in descending order of X; it
 goes up for Y = 1 and right for Y = 0. The area below it is P(X of a 1 > X of a 0) + P(equal) / 2.
 
-Attacks on one member, tried on the others:
+Attacks on one member, tried on the others; as in def:r-robustness, points may leave the range of pixels:
 
     x_i = a point within epsilon of x, in L2, that maximises  max_{y != y0} z_i(x)_y - z_i(x)_{y0}
     T_ij = P( F_j(x_i) != y0  |  F_i(x_i) != y0,  F_i(x) = F_j(x) = y0 )
 
-z_i are member i's logits, because the gradient of a confident member's softmax is nearly 0. As in
-def:r-robustness, points may leave the range of pixels.
+z_i are member i's logits, because the gradient of a confident member's softmax is nearly 0.
 """
 
 from collections.abc import Sequence
@@ -73,8 +70,7 @@ class Roc:
 class Transfer:
     """How many attacks there were, and how many transferred: S attacked members, T targets."""
 
-    tried: NDArray[np.int64]
-    """(S, T): inputs that both classify correctly, and where the attack fooled the attacked member."""
+    tried: NDArray[np.int64]  #: (S, T): inputs that both classify correctly, where the attack succeeded
     fooled: NDArray[np.int64]  #: (S, T): those of them where it also fooled the target
 
     @property
@@ -86,8 +82,8 @@ class Transfer:
 def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None) -> Proxies:
     """The proxies from confidences (N, n, K) at n noise samples around one input of class `truth`.
 
-    The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. Give confidences in
-    double precision: the ratios of very small ones matter here.
+    The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. The confidences need
+    double precision: ratios of very small ones matter.
     """
     f = floats(confidences)
     has_samples = f.ndim == 3 and f.shape[1] >= 2
@@ -105,11 +101,10 @@ def roc(x: ArrayLike, y: ArrayLike) -> Roc:
     """The ROC curve of the score x for the labels y, with DeLong's error of its area."""
     values, positive = floats(x), np.asarray(y, dtype=np.bool_)
     fits = values.ndim == 1 and values.shape == positive.shape and not np.isnan(values).any()
-    given = f"{values.shape}, {positive.shape}"
-    check(fits, "a ROC curve takes x (M,) of numbers and y (M,)", given)
+    rule = "a ROC curve takes x (M,) of numbers and y (M,)"
+    check(fits, rule, f"{values.shape}, {positive.shape}")
     ones, zeros = np.sort(values[positive]), np.sort(values[~positive])
-    given = f"{len(ones)} ones, {len(zeros)} zeros"
-    check(len(ones) and len(zeros), "a ROC curve takes both labels", given)
+    check(len(ones) and len(zeros), "a ROC curve takes both labels", f"{len(ones)} ones, {len(zeros)} zeros")
     cuts = np.concatenate([[np.inf], np.unique(values)[::-1]])
     above_zeros, above_ones = _share_below(zeros, ones), 1.0 - _share_below(ones, zeros)
     error = np.sqrt(_variance_of_mean(above_zeros) + _variance_of_mean(above_ones))
@@ -120,10 +115,7 @@ def roc(x: ArrayLike, y: ArrayLike) -> Roc:
 
 def attack_transfer(members: Sequence[nn.Module], x: Tensor, y: Tensor, *, epsilon: float,
                     targets: Sequence[nn.Module] | None = None, steps: int = 20) -> Transfer:  # fmt: skip
-    """Attack each member at x (B, ...) of classes y (B,), and try the attacks on the targets.
-
-    The default targets are the members.
-    """
+    """Attack each member at x (B, ...) of classes y (B,); try the attacks on the targets, or the members."""
     targets = members if targets is None else targets
     tried, fooled = [], []
     with eval_mode([*members, *targets]):

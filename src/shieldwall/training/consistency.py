@@ -15,7 +15,7 @@ from shieldwall.training.stability import kl
 class Consistency(MemberObjective):
     """L = sum_i 1/m sum_j [ CE(f_i(x + eps_j), y) + lam * KL(P || P_j) ] + eta * H(P).
 
-        P_j = softmax f_i(x + eps_j),     P = 1/m sum_j P_j,     H(P) = -sum_c P_c log P_c
+    P_j = softmax f_i(x + eps_j),     P = 1/m sum_j P_j,     H(P) = -sum_c P_c log P_c
     """
 
     lam: float = 10.0  #: the weight of the divergence from the mean prediction

@@ -5,7 +5,7 @@ from typing import Any
 
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
-from shieldwall.recipes.fields import build
+from shieldwall.recipes.recipe import build
 from shieldwall.training.adp import ADP
 from shieldwall.training.consistency import Consistency
 from shieldwall.training.denoising import Denoising
