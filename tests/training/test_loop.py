@@ -15,9 +15,8 @@ from shieldwall.data.splits import Dataset, crop_and_flip
 from shieldwall.files import load_tensors, save_tensors
 from shieldwall.models.registry import build_members
 from shieldwall.training import checkpoint as checkpoints
-from shieldwall.training.adp import ADP
+from shieldwall.training.diversity import ADP, GAL
 from shieldwall.training.drt import DRT
-from shieldwall.training.gal import GAL
 from shieldwall.training.loop import Record
 from shieldwall.training.objective import Loss, Objective
 from shieldwall.training.step import Step, make_optimizer

@@ -37,7 +37,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from shieldwall.errors import UserError, checked, describe
-from shieldwall.noise.distributions import Noise
 from shieldwall.training.double_backward import NativeDoubleBackward
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, member_logits, widened
 
@@ -83,13 +82,8 @@ class DRT(Objective):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}; given: {getattr(self, name)!r}")
 
-    @property
-    def noise(self) -> Noise:  # type: ignore[override]
-        return self.base.noise
-
-    @property
-    def num_noise(self) -> int:  # type: ignore[override]
-        return self.base.num_noise
+    def draw(self, x: Tensor, y: Tensor, generator: torch.Generator) -> NoisyBatch:
+        return self.base.draw(x, y, generator)
 
     def at_epoch(self, epoch: int) -> Self:
         scale, base = self._warmed_up(epoch, self.warmup), self.base.at_epoch(epoch)

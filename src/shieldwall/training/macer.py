@@ -16,7 +16,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from shieldwall.errors import UserError, checked
+from shieldwall.errors import check, checked
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, accuracy, log_mean_exp
 
@@ -37,8 +37,7 @@ class MACER(MemberObjective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.noise, Gaussian):
-            raise UserError(f"MACER's radius is that of Gaussian noise; given: {self.noise}")
+        check(isinstance(self.noise, Gaussian), "MACER's radius is that of Gaussian noise", self.noise)
         self._check_not_negative("lam", "defer")
         self._check_positive("gamma", "beta")
 

@@ -39,14 +39,6 @@ class NoisyBatch:
     share: Share | None = None  #: the rows that these are of a larger batch; None for all of them
     world: ProcessGroup = SINGLE  #: the processes that have the other rows
 
-    @classmethod
-    def draw(
-        cls, x: Tensor, y: Tensor, noise: Noise, copies: int, generator: torch.Generator
-    ) -> "NoisyBatch":
-        repeated = x.repeat(copies, *(1 for _ in x.shape[1:]))
-        drawn = noise.sample(repeated.shape, generator)
-        return cls(x, y, drawn, repeated + drawn, y.repeat(copies))
-
     def rows_of(self, world: ProcessGroup) -> "NoisyBatch":
         """One process's rows of this batch, under the noise that was drawn for all of it."""
         share = world.share(len(self.x))
@@ -94,7 +86,9 @@ class Objective(ABC):
 
     def draw(self, x: Tensor, y: Tensor, generator: torch.Generator) -> NoisyBatch:
         """The batch of clean images x (B, C, H, W) in [0, 1] with labels y (B,), and its noisy copies."""
-        return NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
+        repeated = x.repeat(self.num_noise, *(1 for _ in x.shape[1:]))
+        noise = self.noise.sample(repeated.shape, generator)
+        return NoisyBatch(x, y, noise, repeated + noise, y.repeat(self.num_noise))
 
     def check_members(self, count: int) -> None:
         """Refuse a number of members that the method cannot train."""
