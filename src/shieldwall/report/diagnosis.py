@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,22 +11,28 @@ from rich.table import Table
 
 from shieldwall.report.formats import PlainTable
 from shieldwall.report.plots import COLOURS, empty_figure, figure_bytes
+from shieldwall.results.certificates import Floats
 from shieldwall.theory.diagnosis import EQUAL, Diagnosis
 from shieldwall.theory.strategies import PREMISES_FAIL, VERDICTS
 from shieldwall.theory.transferability import Roc
-from shieldwall.vocabulary import MME, WE, member_vote, vote_title
+from shieldwall.vocabulary import MME, WE, vote_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 FOLDER = "theory"  #: where in a run folder a diagnosis is kept
 PAPERS_AREA = 0.66
 
 
 def diagnosis_files(diagnosis: Diagnosis) -> dict[str, bytes]:
-    """The files of a diagnosis by name: the numbers, and the ROC curve if there is one."""
-    files = {"diagnosis.tsv": to_tsv(diagnosis).encode()}
+    """The files of a diagnosis by name: the numbers, tab-separated, and the ROC curve if there is one.
+
+    A line of numbers is an input, at full precision; the last columns are the settings.
+    """
+    settings = {"r": diagnosis.r, "attack": diagnosis.attack, **diagnosis.settings}
+    rows = [{**row, **settings} for row in diagnosis.rows]
+    lines = [list(rows[0]), *(map(str, row.values()) for row in rows)]
+    files = {"diagnosis.tsv": "".join("\t".join(line) + "\n" for line in lines).encode()}
     if diagnosis.curve is not None:
         files["roc.png"] = figure_bytes(roc_figure(diagnosis.curve), Path("roc.png"))
     return files
@@ -66,26 +71,9 @@ def _table(lines: Iterator[list[str]]) -> PlainTable:
     return table
 
 
-def to_tsv(diagnosis: Diagnosis) -> str:
-    """Tab-separated, a line per input, numbers at full precision; the last columns are the settings."""
-    settings = {"r": diagnosis.r, "attack": diagnosis.attack, **diagnosis.settings}
-    rows = [{**row, **settings} for row in diagnosis.rows]
-    lines = [list(rows[0]), *(map(str, row.values()) for row in rows)]
-    return "".join("\t".join(line) + "\n" for line in lines)
-
-
-def _votes(diagnosis: Diagnosis) -> list[str]:
-    return [*(member_vote(k + 1) for k in range(len(diagnosis.transfer.tried))), WE, MME]
-
-
-def _pairs(diagnosis: Diagnosis) -> list[str]:
-    numbers = range(1, len(diagnosis.transfer.tried) + 1)
-    return [f"{i}-{j}" for i, j in combinations(numbers, 2)]
-
-
 def _plain_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
     yield ["", "correct %", "margin", "slope", "ERI", "ERI < 0 %"]
-    for vote in _votes(diagnosis):
+    for vote in diagnosis.votes:
         correct = diagnosis.column(f"{vote}_answer") == diagnosis.column("truth")
         margin, slope, eri = (diagnosis.column(f"{vote}_plain_{name}") for name in ("margin", "slope", "eri"))
         cells = [_mean(margin), _mean(slope), _mean(eri), _percent(eri < 0)]
@@ -95,7 +83,7 @@ def _plain_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
 def _soft_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
     yield ["", "margin", "slope", "ERI", "+-", "radius", "sharp", "certified"]
     names = ("margin", "slope", "eri", "eri_error", "certified_radius", "certified_radius_sharp")
-    for vote in _votes(diagnosis):
+    for vote in diagnosis.votes:
         margin, slope, eri, error, *radii = (diagnosis.column(f"{vote}_soft_{name}") for name in names)
         mean_error = f"{np.sqrt((error**2).sum()) / len(error):.3f}"
         cells = (_known(eri, cell) for cell in (_mean(margin), _mean(slope), _mean(eri), mean_error))
@@ -104,7 +92,7 @@ def _soft_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
 
 def _cosine_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
     yield ["pair", "mean", "> 0.5 %", "soft-smoothed", "> 0.5 %"]
-    for pair in _pairs(diagnosis):
+    for pair in diagnosis.pairs:
         both = (diagnosis.column(f"{kind}_{pair}") for kind in ("cosine", "soft_cosine"))
         yield [pair, *(cell for of in both for cell in (_known_mean(of), _percent(of > 0.5)))]
 
@@ -120,7 +108,7 @@ def _transfer_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
 
 def _pair_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
     yield ["pair", "p_a", "p_b", "p_ab", "p", *VERDICTS]
-    for pair in _pairs(diagnosis):
+    for pair in diagnosis.pairs:
         first, second = pair.split("-")
         shares = map(diagnosis.column, (f"p_{first}", f"p_{second}", f"p_ab_{pair}", f"p_{pair}"))
         yield [pair, *map(_known_mean, shares), *_counts(diagnosis, f"verdict_{pair}", VERDICTS)]
@@ -140,9 +128,8 @@ def _counts(diagnosis: Diagnosis, column: str, values: Sequence[str]) -> list[st
 def _comparison_notes(diagnosis: Diagnosis, inputs: str) -> Iterator[str]:
     we, mme = (_mean(diagnosis.radii_around_truth(vote)) for vote in (WE, MME))
     yield f"mean certified radius around the true class: WE {we}, MME {mme}"
-    first, second = (diagnosis.column(name) for name in ("lambda_1", "lambda_2"))
-    means = f"lambda_1 {_mean(first)}, lambda_2 {_mean(second)}, lambda_1/lambda_2 {_mean(first / second)}"
-    yield f"means: {means}"
+    one, two = (diagnosis.column(name) for name in ("lambda_1", "lambda_2"))
+    yield f"means: lambda_1 {_mean(one)}, lambda_2 {_mean(two)}, lambda_1/lambda_2 {_mean(one / two)}"
     both = diagnosis.with_both_winners()
     agreeing = sum(row["predicted_winner"] == row["measured_winner"] for row in both)
     yield f"prediction and measurement agree at {agreeing} of the {len(both)} inputs where both prefer one"

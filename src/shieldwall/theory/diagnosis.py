@@ -64,6 +64,14 @@ class Diagnosis:
     transfer: Transfer  #: from the members (rows) to the members, WE and MME (columns)
     settings: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def votes(self) -> list[str]:
+        return [name.removesuffix("_answer") for name in self.rows[0] if name.endswith("_answer")]
+
+    @property
+    def pairs(self) -> list[str]:
+        return [name.removeprefix("verdict_") for name in self.rows[0] if name.startswith("verdict_")]
+
     def column(self, name: str) -> NDArray[Any]:
         """One value of every input, (M,)."""
         return np.array([row[name] for row in self.rows])

@@ -16,7 +16,7 @@ is P(MME = y0) <= (p_a + p_b) / 2. Both hold for the radii of other noise too, b
 radius for max(p_a, p_b) and at least that for (p_a + p_b) / 2.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,8 +28,7 @@ EBS, EAS, OPEN, PREMISES_FAIL = "EBS", "EAS", "open", "premises fail"
 VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
 
 
-@dataclass(frozen=True)
-class PairWins:
+class PairWins(NamedTuple):
     """How often two members, and their MME, returned the true class at the same n samples of one input."""
 
     n: int
@@ -37,11 +36,6 @@ class PairWins:
     second: int
     both: int  #: samples at which both members returned it
     mme: int
-
-    def __post_init__(self) -> None:
-        either, lesser = self.first + self.second - self.both, min(self.first, self.second)
-        fits = 0 <= self.both <= lesser and self.both <= self.mme <= either <= self.n
-        check(fits, f"these counts cannot come from the same {self.n} samples", self)
 
     @property
     def p_a(self) -> float:

@@ -178,13 +178,6 @@ def _batch_norm(
     return _BatchNorm.apply(x, weight, bias, running_mean, running_var, momentum, eps)  # type: ignore[no-untyped-call]
 
 
-def _batch_norm_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, r: Tensor, eps: float, mask: list[bool]
-) -> Any:
-    """The gradients of input, weight and bias, those that the mask asks for."""
-    return torch.ops.aten.native_batch_norm_backward(grad, x, weight, None, None, mean, r, True, eps, mask)
-
-
 class _BatchNorm(torch.autograd.Function):
     """out = weight x^ + bias, with the batch's own mean and variance"""
 
@@ -205,8 +198,8 @@ class _BatchNorm(torch.autograd.Function):
         if torch.is_grad_enabled():
             for_x = _BatchNormInputGradient.apply(grad, x, weight, mean, r, ctx.eps)  # type: ignore[no-untyped-call]
             return for_x, None, None, None, None, None, None
-        gradients = _batch_norm_backward(grad, x, weight, mean, r, ctx.eps, list(ctx.needs_input_grad[:3]))
-        return *gradients, None, None, None, None
+        own = None, None, mean, r, True, ctx.eps, list(ctx.needs_input_grad[:3])
+        return *torch.ops.aten.native_batch_norm_backward(grad, x, weight, *own), None, None, None, None
 
 
 class _BatchNormInputGradient(torch.autograd.Function):
@@ -217,7 +210,8 @@ class _BatchNormInputGradient(torch.autograd.Function):
         ctx: Any, grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, r: Tensor, eps: float
     ) -> Any:
         ctx.save_for_backward(grad, x, weight, mean, r)
-        return _batch_norm_backward(grad, x, weight, mean, r, eps, [True, False, False])[0]
+        own = None, None, mean, r, True, eps, [True, False, False]
+        return torch.ops.aten.native_batch_norm_backward(grad, x, weight, *own)[0]
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Any:

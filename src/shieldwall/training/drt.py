@@ -21,9 +21,8 @@ valid at x if both of its members classify x correctly. The options choose betwe
 The defaults have the paper's effect on certified accuracy; the loss as printed (`DRT.as_printed`) has not:
 docs/equations.md has the numbers. Where nothing is valid a term is 0.
 
-The gradient of a norm is d||g|| = <g / ||g||, dg>, its unit vector held constant, and the directions of
-all pairs of a member add up. So each member needs one derivative of its input gradient along one direction:
-the cost grows with N, not with the number of pairs. By turns (adxsec:alternative-design) one member needs it.
+Each member needs one derivative of its input gradient (`gradient_diversity`): the cost grows with N, not with
+the number of pairs. By turns (adxsec:alternative-design) one member needs it.
 """
 
 from collections.abc import Sequence
@@ -181,9 +180,9 @@ def confidence_margin(margins: Sequence[Tensor], groups: Sequence[Group]) -> Ten
 def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], *, squared: bool) -> Tensor:
     """L_GD: the weighted sum of the groups' norms, differentiated through one direction per member.
 
-    The value is that of the norms; its gradient is that of sum_i <direction_i, g_i> with
-    direction_i = sum over i's groups of the group's summed gradient, times twice its weight where norms are
-    squared, else its weight over the norm (zero where that sum is zero, so that no NaN arises there).
+    As d||g|| = <g / ||g||, dg>, its unit vector held constant, the gradient is that of
+    sum_i <direction_i, g_i> with direction_i = sum over i's groups of the group's summed gradient times twice
+    its weight where norms are squared, else its weight over the norm (zero where the norm is, and no NaN).
     """
     fixed = [widened(gradient.detach()) for gradient in gradients]
     directions = [torch.zeros_like(gradient) for gradient in fixed]
