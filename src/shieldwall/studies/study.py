@@ -196,7 +196,7 @@ class Study:
 
 
 def _make(name: str, sigma: float, assignments: tuple[str, ...]) -> Recipe:
-    at_sigma = name in recipes.FAMILIES and sigma in recipes.FAMILIES[name].sigmas
+    at_sigma = name in recipes.FAMILIES and sigma in recipes.FAMILIES[name]
     return recipes.override(recipes.get(f"{name}-{sigma}" if at_sigma else name), assignments)
 
 
