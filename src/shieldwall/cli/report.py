@@ -282,8 +282,6 @@ def theory() -> None:
 def diagnose_command(
     run: Run,
     radius: Annotated[float | None, Option(help="Radius r of the indicator ERI; by default sigma.")] = None,
-    attack: Annotated[float | None, Option(
-        help="L2 length of the attacks tried on other members; by default 2 sigma.")] = None,
     draws: Annotated[int, Option(help="Noise samples for the gradients at each input.")] = 200,
     n: Annotated[int | None, Option(
         help="Noise samples of a certificate; by default the recipe's, at most 10,000.")] = None,
@@ -304,7 +302,7 @@ def diagnose_command(
     require("report", "theory diagnose")
     run = resolve_run(run, to_write=True)
     diagnosis = diagnose_run(
-        run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
+        run, r=radius, draws=draws, n=n, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
     folder, files = run / FOLDER, diagnosis_files(diagnosis)

@@ -29,8 +29,7 @@ def diagnosis_files(diagnosis: Diagnosis) -> dict[str, bytes]:
 
     A line of numbers is an input, at full precision; the last columns are the settings.
     """
-    settings = {"r": diagnosis.r, "attack": diagnosis.attack, **diagnosis.settings}
-    rows = [{**row, **settings} for row in diagnosis.rows]
+    rows = [{**row, "r": diagnosis.r, **diagnosis.settings} for row in diagnosis.rows]
     lines = [list(rows[0]), *(map(str, row.values()) for row in rows)]
     files = {"diagnosis.tsv": "".join("\t".join(line) + "\n" for line in lines).encode()}
     if diagnosis.curve is not None:
@@ -51,8 +50,6 @@ def diagnosis_tables(diagnosis: Diagnosis) -> Iterator[Table | str]:
     yield f"certified: radius of the smoothed vote around the true class, n = {n:,}"
     yield "\ncosine of two members' gradients against the strongest rival of WE"
     yield _table(_cosine_lines(diagnosis))
-    yield f"\nattacks of length {diagnosis.attack:g} on each member: how many succeed, % that fool others too"
-    yield _table(_transfer_lines(diagnosis))
     yield "\nMME of two members smoothed (EBS), or both smoothed first (EAS): larger radius"
     yield _table(_pair_lines(diagnosis))
     yield "estimated from frequencies, without a guarantee; means over the inputs"
@@ -95,15 +92,6 @@ def _cosine_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
     for pair in diagnosis.pairs:
         both = (diagnosis.column(f"{kind}_{pair}") for kind in ("cosine", "soft_cosine"))
         yield [pair, *(cell for of in both for cell in (_known_mean(of), _percent(of > 0.5)))]
-
-
-def _transfer_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
-    transfer, members = diagnosis.transfer, len(diagnosis.transfer.tried)
-    yield ["attacked", "succeed", *(f"to {k + 1}" for k in range(members)), "to WE", "to MME"]
-    for k, rates in enumerate(transfer.rates):
-        cells = ["-" if np.isnan(rate) else f"{100 * rate:.0f}" for rate in rates]
-        cells[k] = ""
-        yield [f"member {k + 1}", f"{transfer.fooled[k, k]} of {len(diagnosis.rows)}", *cells]
 
 
 def _pair_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:

@@ -9,20 +9,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from shieldwall.console import progress_bar
-from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.runs import environment
 from shieldwall.runs.environment import QUIET
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.theory.diagnosis import Diagnosis, diagnose_input
-from shieldwall.theory.transferability import attack_transfer
 
 DEFAULT_INPUTS = 100
 """Spread evenly over the test inputs."""
@@ -32,7 +29,7 @@ DEFAULT_MAX_N = 10_000
 
 def diagnose_run(
     path: Path | str,
-    *, r: float | None = None, attack: float | None = None, draws: int = 200, n: int | None = None,
+    *, r: float | None = None, draws: int = 200, n: int | None = None,
     every: int | None = None, limit: int | None = None, seed: int | None = None,
     data_dir: Path | None = None, device: str | None = None, console: Console = QUIET,
 ) -> Diagnosis:  # fmt: skip
@@ -40,7 +37,6 @@ def diagnose_run(
 
     Args:
         r: the radius of ERI; by default the noise's sigma.
-        attack: the L2 length of the attacks tried on other members; by default twice sigma.
         draws: noise samples for the gradients of soft-smoothed members.
         n: noise samples of a certificate; by default the recipe's, at most 10,000.
         every, limit: which test inputs; by default about a hundred, spread evenly.
@@ -52,10 +48,7 @@ def diagnose_run(
     if not isinstance(noise, Gaussian):
         raise UserError(f"the theory is of Gaussian noise; {run.path} was trained with {recipe.noise} noise")
     r = noise.sigma if r is None else r
-    attack = 2 * noise.sigma if attack is None else attack
-    for name, value in (("the radius", r), ("the length of attacks", attack)):
-        if not (math.isfinite(value) and value > 0):
-            raise UserError(f"{name} must be a positive number; given: {value}")
+    check(0 < r < math.inf, "the radius must be a positive number", r)
     certification = replace(
         recipe.certification, n=min(recipe.certification.n, DEFAULT_MAX_N) if n is None else n,
         bound="one-sided", radii=(), norm=None, precision="float32", exact_noise=False,
@@ -82,10 +75,5 @@ def diagnose_run(
                     radii={vote: float(made.radii[0]) for vote, made in certificates.items()},
                 ))  # fmt: skip
                 show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")
-        transfer = attack_transfer(
-            trained.members, torch.stack(list(images.values())), test.labels[indices].to(trained.device),
-            epsilon=attack,
-            targets=[*trained.members, WeightedEnsemble(trained.members), MaxMarginEnsemble(trained.members)],
-        )  # fmt: skip
         run.note_environment("diagnose", environment.describe(trained.device))
-    return Diagnosis(rows, r, noise.sigma, attack, transfer, {"draws": draws, **plan.settings()})
+    return Diagnosis(rows, r, noise.sigma, {"draws": draws, **plan.settings()})

@@ -87,7 +87,7 @@ def weighted_conditions(
 def max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Conditions:
     """thm:gradient-based-sufficient-necessary-cond-our-ensemble: MME of two beta-smooth members.
 
-    m = (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) / 2,    a = ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| / 2
+        m = (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) / 2,   a = ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| / 2
 
     The rivals are the C^2 pairs (y1, y2), y1 varying slowest. The necessary condition needs that within r
     neither member puts two classes above y0 (`at_most_one_above`). More members: `max_margin_radius`.

@@ -26,7 +26,7 @@ from shieldwall.theory import conditions, first_order
 from shieldwall.theory.conditions import Conditions, Floats, sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.first_order import FirstOrder, jackknife, max_margin_radius_estimate
 from shieldwall.theory.strategies import PREMISES_FAIL, pair_wins
-from shieldwall.theory.transferability import Roc, Transfer, proxies, roc
+from shieldwall.theory.transferability import Roc, proxies, roc
 from shieldwall.vocabulary import MME, WE
 
 ToConditions = Callable[..., Conditions]  #: the conditions of a vote from margins, gradients and beta
@@ -60,8 +60,6 @@ class Diagnosis:
     """Of each input the columns of `diagnose_input`; votes are `member-1`, `we`, `mme`, pairs `1-2`."""
     r: float  #: the radius of ERI
     sigma: float
-    attack: float  #: the L2 length of the attacks
-    transfer: Transfer  #: from the members (rows) to the members, WE and MME (columns)
     settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
