@@ -54,7 +54,7 @@ class NoisyBatch:
         """(copies * B, ...) -> (copies, B, ...)"""
         return values.reshape(self.copies, len(self.x), *values.shape[1:])
 
-    def accuracies(self, logits: Sequence[Tensor]) -> Tensor:
+    def accuracies(self, logits: Tensor | Sequence[Tensor]) -> Tensor:
         """Each member's accuracy, from its logits at the noisy images, (N,)."""
         return torch.stack([accuracy(own, self.labels) for own in logits])
 
