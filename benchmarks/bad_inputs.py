@@ -298,7 +298,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "--to": "path"},
     "data list": {"--data-dir": "path"},
     "data fetch": {"--to": "path", "--from-url": "text"},
-    "theory diagnose": {"--radius": "number", "--attack": "number", "--draws": "jobs", "--n": "jobs",
+    "theory diagnose": {"--radius": "number", "--draws": "jobs", "--n": "jobs",
                         "--every": "int", "--seed": "int", "--device": "text"},
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from shieldwall.models.registry import build_members
 from shieldwall.runs.environment import commit, device_name
 from shieldwall.training.drt import DRT, true_margin
 from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
-from shieldwall.training.step import WARM_UP, Arithmetic, Step, make_optimizer
+from shieldwall.training.step import WARM_UP, Step, make_optimizer
 
 SHAPES = {"digits-cnn": (1, 8, 8), "lenet": (1, 28, 28), "resnet20": (3, 32, 32), "resnet110": (3, 32, 32)}
 
@@ -59,14 +59,15 @@ def measure(
 ) -> tuple[float, float]:
     """Median milliseconds of a step, and the peak memory in MiB (0 on CPU)."""
     members = [to_device(one, device).train() for one in build_members(model, count, 10, SHAPES[model], 0)]
-    optimizer = make_optimizer(members, 1e-3, momentum=0.9, weight_decay=0.0, device=device)
+    cuda = device.type == "cuda"
+    precision = "bfloat16" if cuda else "float32"
+    schedule = sw.Schedule(lr=1e-3, weight_decay=0.0, precision=precision, clip=clip)
+    optimizer = make_optimizer(members, schedule, device)
     generator = torch.Generator(device).manual_seed(0)
     x = torch.rand(images, *SHAPES[model], generator=generator, device=device)
     with torch.no_grad():
         y = members[0](x).argmax(-1)
-    cuda = device.type == "cuda"
-    arithmetic = Arithmetic("bfloat16" if cuda else "float32", clip)
-    step = Step(members, objective, optimizer, generator, arithmetic)
+    step = Step(members, objective, optimizer, generator, schedule)
     if cuda:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()

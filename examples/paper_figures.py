@@ -27,8 +27,15 @@ from shieldwall.binomial import check_draws, clopper_pearson_lower
 from shieldwall.errors import UserError
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.seeds import derive
-from shieldwall.theory.statistical import Floats, threshold_score
-from shieldwall.theory.uniform import mme_bound_uniform, single_bound_uniform, we_bound_uniform
+from shieldwall.theory.statistical import (
+    Floats,
+    least_deviation,
+    mme_bound,
+    single_bound_uniform,
+    threshold_score,
+    uniform_scores,
+    we_bound,
+)
 
 BLUE, RED, GREEN = "#0072B2", "#D55E00", "#009E73"
 BINS = 10
@@ -150,17 +157,18 @@ def relation(
     def radius(bound: Floats) -> Floats:
         return certified_radius(np.floor(n * np.nan_to_num(np.maximum(bound, 0.0))), n, alpha, sigma)
 
-    return [
-        RelationPanel(
+    def panel(setting: RelationSetting) -> RelationPanel:
+        mu, s = uniform_scores(setting.a, setting.b)
+        return RelationPanel(
             setting=setting,
             members=counts,
             r_single=float(radius(single_bound_uniform(setting.a, setting.b, setting.lam3, p))),
-            r_we=radius(we_bound_uniform(setting.a, setting.b, setting.lam1, p, 1 / counts)),
-            r_we_printed=radius(we_bound_uniform(setting.a, setting.b, setting.lam1, p, 2 / counts)),
-            r_mme=radius(mme_bound_uniform(setting.a, setting.b, setting.lam2, p, counts)),
+            r_we=radius(we_bound(mu, s, setting.lam1, p, 1 / counts)),
+            r_we_printed=radius(we_bound(mu, s, setting.lam1, p, 2 / counts)),
+            r_mme=radius(mme_bound(mu, least_deviation(s, counts), setting.lam2, p)),
         )
-        for setting in settings
-    ]
+
+    return [panel(setting) for setting in settings]
 
 
 def certified_radius(right: ArrayLike, n: int, alpha: float, sigma: float) -> Floats:

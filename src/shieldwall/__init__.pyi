@@ -32,19 +32,19 @@ from shieldwall.smoothing.certify import certify as certify
 from shieldwall.smoothing.certify import certify_members as certify_members
 from shieldwall.smoothing.certify import predict as predict
 from shieldwall.smoothing.confidences import noisy_confidences as noisy_confidences
-from shieldwall.training.adp import ADP as ADP
-from shieldwall.training.consistency import Consistency as Consistency
+from shieldwall.training.cross_entropy import GaussianAugmentation as GaussianAugmentation
+from shieldwall.training.cross_entropy import SmoothAdv as SmoothAdv
 from shieldwall.training.denoising import Denoising as Denoising
+from shieldwall.training.diversity import ADP as ADP
+from shieldwall.training.diversity import GAL as GAL
 from shieldwall.training.drt import DRT as DRT
-from shieldwall.training.gal import GAL as GAL
-from shieldwall.training.gaussian import GaussianAugmentation as GaussianAugmentation
 from shieldwall.training.loop import train as train
 from shieldwall.training.macer import MACER as MACER
 from shieldwall.training.objective import Loss as Loss
 from shieldwall.training.objective import MemberObjective as MemberObjective
 from shieldwall.training.objective import NoisyBatch as NoisyBatch
 from shieldwall.training.objective import Objective as Objective
-from shieldwall.training.smoothadv import SmoothAdv as SmoothAdv
+from shieldwall.training.stability import Consistency as Consistency
 from shieldwall.training.stability import Stability as Stability
 from shieldwall.vocabulary import ABSTAIN as ABSTAIN
 

@@ -86,7 +86,7 @@ def checked(function: F) -> F:
     for name, parameter in signature.parameters.items():
         words = inspect.formatannotation(parameter.annotation).strip("'").replace("collections.abc.", "")
         kind = words.removesuffix(" | None")
-        if kind in _CHECKS and name != "num_noise":  # training.objective.check_copies explains it
+        if kind in _CHECKS and name != "num_noise":  # training.objective explains it
             checks[name] = _CHECKS[kind], kind != words
 
     @wraps(call)

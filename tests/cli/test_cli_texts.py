@@ -9,6 +9,7 @@ from cli_tools import Shieldwall, refused
 from typer.testing import CliRunner
 
 from shieldwall import cli, recipes
+from shieldwall.recipes.methods import recipe_at
 
 VERBS = [
     "train",
@@ -122,9 +123,7 @@ def test_the_demo_trains_certifies_and_reports(shieldwall: Shieldwall, monkeypat
 
     def smoke(name: str) -> recipes.Recipe:
         asked.append(name)
-        return recipes.override(
-            recipes.FAMILIES["smoke"].usual(), ["schedule.epochs=1", "certification.limit=2"]
-        )
+        return recipes.override(recipe_at("smoke", 0.25), ["schedule.epochs=1", "certification.limit=2"])
 
     monkeypatch.setattr(recipes, "get", smoke)
     first = shieldwall("demo")

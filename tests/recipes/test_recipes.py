@@ -16,7 +16,7 @@ from shieldwall.training.registry import build_objective
 
 @pytest.mark.parametrize("name", recipes.FAMILIES)
 def test_every_recipe_names_what_exists_and_reads_back(name: str, tmp_path: Path) -> None:
-    for recipe in [recipes.get(name), *(recipes.get(f"{name}-{s}") for s in recipes.FAMILIES[name].sigmas)]:
+    for recipe in [recipes.get(name), *(recipes.get(f"{name}-{s}") for s in recipes.FAMILIES[name])]:
         assert recipe.data in datasets.NAMES
         assert callable(factory(recipe.model))
         assert build_objective(recipe.objective, Gaussian(recipe.sigma))

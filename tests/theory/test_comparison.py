@@ -206,7 +206,7 @@ def test_mistakes_are_named() -> None:
         k.compare_weighted(margins, gradients, [1.0, 2.0, 3.0], r=1.0, beta=0.0)
     with pytest.raises(UserError, match=r"r must be positive and beta not negative; given: 0\.0, 1\.0"):
         k.compare_max_margin(margins, gradients, r=0.0, beta=1.0)
-    with pytest.raises(UserError, match=r"positive margins; the least given: -1\.0"):
+    with pytest.raises(UserError, match=r"positive margins; given: -1\.0"):
         k.optimal_weights(-margins)
     with pytest.raises(UserError, match=r"shape \(2, 3, 'd'\); given: \(2, 4\)"):
         k.compare_max_margin(margins, gradients[:, 0], r=1.0, beta=1.0)

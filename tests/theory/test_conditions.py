@@ -20,7 +20,7 @@ from scipy.stats import norm
 
 from shieldwall.errors import UserError
 from shieldwall.theory import conditions as c
-from shieldwall.theory.smoothness import smoothness_bound
+from shieldwall.theory.conditions import smoothness_bound
 
 Floats = NDArray[np.float64]
 WEIGHTS = np.array([0.5, 1.0, 2.5])
@@ -188,7 +188,7 @@ def test_eri_is_the_printed_sum_and_decides_both_conditions() -> None:
     rng = np.random.default_rng(2)
     margins, gradients = rng.random((3, 40, 4)), rng.normal(size=(3, 40, 4, 5))
     r, beta = rng.uniform(0.05, 0.5, size=40), 0.7
-    eri = c.eri_weighted(margins, gradients, WEIGHTS, r)
+    eri = c.weighted_conditions(margins, gradients, WEIGHTS, beta=0.0).eri(r)
     assert eri.shape == (40, 4)
     for b, y in itertools.product(range(40), range(4)):
         norm_of_sum = np.sqrt(
@@ -207,8 +207,8 @@ def test_eri_is_the_printed_sum_and_decides_both_conditions() -> None:
 def test_eri_of_mme_and_of_members_alone() -> None:
     rng = np.random.default_rng(3)
     margins, gradients = rng.random((2, 7, 3)), rng.normal(size=(2, 7, 3, 4))
-    of_mme, alone = c.eri_mme(margins, gradients, 0.3), c.eri_single(margins, gradients, 0.3)
-    assert of_mme.shape == (7, 3, 3)
+    of_mme = c.max_margin_conditions(margins, gradients, beta=0.0).eri(0.3).reshape(7, 3, 3)
+    alone = c.single_conditions(margins, gradients, beta=0.0).eri(0.3)
     assert alone.shape == (2, 7, 3)
     for b, y1, y2 in itertools.product(range(7), range(3), range(3)):
         length = np.linalg.norm(gradients[0, b, y1] + gradients[1, b, y2])
@@ -217,16 +217,18 @@ def test_eri_of_mme_and_of_members_alone() -> None:
     assert alone[1, 2, 0] == pytest.approx(np.linalg.norm(gradients[1, 2, 0]) - margins[1, 2, 0] / 0.3)
     # With all members alike, an ensemble is each of them.
     same, same_gradients = np.stack([margins[0]] * 2), np.stack([gradients[0]] * 2)
-    assert c.eri_weighted(same, same_gradients, [1, 3], 0.3) == pytest.approx(alone[0])
-    diagonal = np.diagonal(c.eri_mme(same, same_gradients, 0.3), axis1=-2, axis2=-1)
+    of_we = c.weighted_conditions(same, same_gradients, [1, 3], beta=0.0).eri(0.3)
+    assert of_we == pytest.approx(alone[0])
+    of_pairs = c.max_margin_conditions(same, same_gradients, beta=0.0).eri(0.3).reshape(7, 3, 3)
+    diagonal = np.diagonal(of_pairs, axis1=-2, axis2=-1)
     assert diagonal == pytest.approx(alone[0])
 
 
 def test_the_largest_eri_decides_not_the_least() -> None:
     """The text after eq:I takes the minimum over classes. Linear, one class safe and one lost at 0.1."""
     margins, gradients = np.array([[0.5, 0.1]]), np.array([[[0.0], [1.0]]])
-    eri = c.eri_weighted(margins, gradients, None, 0.2)
     found = c.weighted_conditions(margins, gradients, beta=0.0)
+    eri = found.eri(0.2)
     assert eri.min() <= 0.0
     assert not found.sufficient(0.2)
     assert float(found.possible_radius()) == pytest.approx(0.1)
@@ -348,7 +350,7 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(UserError, match="beta must be finite and not negative; given: -1"):
         c.single_conditions(margins, gradients, beta=-1.0)
     with pytest.raises(UserError, match=r"radius must be positive; given: 0\.0"):
-        c.eri_single(margins, gradients, 0.0)
+        c.single_conditions(margins, gradients, beta=1.0).eri(0.0)
     with pytest.raises(UserError, match="margins must be finite"):
         c.max_margin_gap(np.full((2, 2), np.nan))
     with pytest.raises(UserError, match="at least 2 members; given: 1"):

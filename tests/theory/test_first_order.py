@@ -19,7 +19,6 @@ from shieldwall.theory.first_order import (
     length,
     max_margin_estimate,
     max_margin_radius_estimate,
-    smoothed_eri,
     smoothed_first_order,
     weighted_estimate,
 )
@@ -105,7 +104,7 @@ def test_eri_is_the_formula_written_out():
     members, weights, r = [network(3), network(4), network(5)], [0.5, 2.0, 1.0], 0.3
     x, y = some_inputs(4)
     found = first_order(members, x, y)
-    indicator = conditions.eri_weighted(found.margins, found.gradients, weights, r)
+    indicator = conditions.weighted_conditions(found.margins, found.gradients, weights, beta=0.0).eri(r)
     for b in range(4):
         for c, rival in enumerate(found.rivals[b]):
             point = x[b : b + 1].clone().requires_grad_()
@@ -131,7 +130,12 @@ def test_soft_smoothed_margins_and_gradients_are_those_of_quadrature():
 def test_soft_smoothed_eri_has_an_honest_error():
     """Over 200 seeds: the mean within 4 errors (6e-5), the spread what the errors say (within a fifth)."""
     r = 0.5
-    found = [smoothed_eri(at_point(seed), r) for seed in range(200)]
+
+    def eri(margins: Floats, gradients: Floats) -> Floats:
+        return weighted_estimate(margins, gradients, beta=0.0).eri(r)
+
+    drawn = [at_point(seed) for seed in range(200)]
+    found = [jackknife(eri, one.margins, one.gradients) for one in drawn]
     values = np.array([float(one.value[0, 0]) for one in found])
     errors = np.array([float(one.error[0, 0]) for one in found])
     assert abs(values.mean() - expected_eri(r)) < 4 * values.std() / np.sqrt(200)
@@ -222,6 +226,6 @@ def test_mistakes():
         smoothed_first_order([network(0)], x, y, Gaussian(0.5), draws=10)
     found = at_point(0)
     with pytest.raises(UserError, match=r"2 members need 2 weights.*given: \[1.0\]"):
-        smoothed_eri(found, 0.5, [1.0])
+        weighted_estimate(found.margins, found.gradients, [1.0], beta=0.0)
     with pytest.raises(UserError, match="MME of 2 members; given: 1"):
         max_margin_estimate(found.margins[:, :1], found.gradients[:, :1], beta=0.0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from shieldwall.theory import conditions
+from shieldwall.theory.conditions import sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.diagnosis import plain_indicators, soft_indicators
 from shieldwall.theory.first_order import FirstOrder
-from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_bound
 
 SIGMA, R = 0.5, 0.2
 
@@ -31,7 +31,8 @@ def test_indicators_are_the_conditions_at_the_rival_with_the_largest_indicator(m
     assert list(indicators) == list(soft_indicator) == names
     beta, sharp = smoothness_bound(SIGMA), sharp_smoothness_bound(SIGMA)
     for name, weights in zip(names, [*np.eye(members), np.ones(members)], strict=False):
-        eri = conditions.eri_weighted(plain.margins, plain.gradients, weights, R)[0]
+        of_vote = conditions.weighted_conditions(plain.margins, plain.gradients, weights, beta=0.0)
+        eri = of_vote.eri(R)[0]
         for indicator in (indicators[name], soft_indicator[name]):
             assert indicator.rival == plain.rivals[0, eri.argmax()]
             assert indicator.eri == pytest.approx(eri.max())
@@ -52,6 +53,7 @@ def test_indicators_are_the_conditions_at_the_rival_with_the_largest_indicator(m
     assert mme.certified_radius < mme.certified_radius_sharp
     assert math.isnan(mme.eri) == (members > 2)
     if members == 2:
-        pairs = conditions.eri_mme(plain.margins, plain.gradients, R)[0]
+        of_mme = conditions.max_margin_conditions(plain.margins, plain.gradients, beta=0.0)
+        pairs = of_mme.eri(R)[0].reshape(3, 3)
         assert mme.eri == pytest.approx(pairs.max())
         assert mme.rival == plain.rivals[0, np.unravel_index(pairs.argmax(), pairs.shape)[0]]

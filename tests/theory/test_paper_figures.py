@@ -18,8 +18,12 @@ from scipy.stats import beta
 from uniform_sums import irwin_hall
 
 from shieldwall.errors import UserError
-from shieldwall.theory.statistical import threshold_score
-from shieldwall.theory.uniform import mme_bound_uniform_exact, thresholds_uniform
+from shieldwall.theory.statistical import (
+    least_deviation,
+    mme_bound_uniform_exact,
+    threshold_score,
+    thresholds,
+)
 
 N, ALPHA, SIGMA = 2_000, 0.001, 1.0
 
@@ -129,7 +133,8 @@ def test_relation_is_as_the_paper_describes_its_figure(plotted: list[RelationPan
 def test_mme_overtakes_where_the_corollary_says(plotted: list[RelationPanel]) -> None:
     for panel in plotted:
         one = panel.setting
-        found = thresholds_uniform((one.a + one.b) / 2, one.lam2, panel.members)
+        s_f = least_deviation(1.0, panel.members)
+        found = thresholds((one.a + one.b) / 2, one.lam2, 1.0, s_f, panel.members)
         wins = one.lam1 / one.lam2 > found.mme_above
         certified = (panel.r_we > 0) | (panel.r_mme > 0)
         np.testing.assert_array_equal((panel.r_mme > panel.r_we)[certified], wins[certified])

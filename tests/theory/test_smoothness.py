@@ -9,7 +9,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from shieldwall.errors import UserError
-from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_bound, smoothness_lower_bound
+from shieldwall.theory.conditions import sharp_smoothness_bound, smoothness_bound, smoothness_lower_bound
 
 Floats = NDArray[np.float64]
 LINE = np.linspace(-3, 3, 121)[:, None]

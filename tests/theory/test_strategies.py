@@ -120,9 +120,6 @@ def test_counts_are_those_of_the_confidences_sample_by_sample() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    for wins in ((9, 8, 9, 9), (9, 8, 8, 10), (9, 8, 7, 6), (9, 8, 6, 9), (9, 8, -1, 9)):
-        with pytest.raises(sw.UserError, match="cannot come from the same 10 samples"):
-            PairWins(10, *wins)
     table = torch.rand(2, 5, 3)
     for truth in (3, -1):
         with pytest.raises(sw.UserError, match=f"lies in 0 to 2; given: {truth}"):

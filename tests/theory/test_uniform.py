@@ -9,28 +9,39 @@ from uniform_sums import irwin_hall
 
 from shieldwall.errors import UserError
 from shieldwall.theory.statistical import (
+    Thresholds,
+    least_deviation,
+    members_beyond_which_mme_wins,
     mme_bound,
+    mme_bound_uniform_exact,
     mme_margin,
+    mme_moments,
+    single_bound_uniform,
     symmetric_tail,
     threshold_score,
+    thresholds,
+    uniform_scores,
     we_bound,
     we_bound_mcdiarmid,
     we_margin,
-)
-from shieldwall.theory.uniform import (
-    least_deviation,
-    members_beyond_which_mme_wins,
-    mme_bound_uniform,
-    mme_bound_uniform_exact,
-    mme_moments_uniform,
-    single_bound_uniform,
-    thresholds_uniform,
-    we_bound_uniform,
-    we_moments_uniform,
+    we_moments,
 )
 
 Floats = NDArray[np.float64]
 DRAWS = 200_000
+
+
+def we_bound_uniform(a, b, lam, p, d_w) -> Floats:  # type: ignore[no-untyped-def]
+    return we_bound(*uniform_scores(a, b), lam, p, d_w)
+
+
+def mme_bound_uniform(a, b, lam, p, members) -> Floats:  # type: ignore[no-untyped-def]
+    mu, s = uniform_scores(a, b)
+    return mme_bound(mu, least_deviation(s, members), lam, p)
+
+
+def thresholds_uniform(mu, lam2, members) -> Thresholds:  # type: ignore[no-untyped-def]
+    return thresholds(mu, lam2, 1.0, least_deviation(1.0, members), members)
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 10, 40])
@@ -44,7 +55,10 @@ def test_moments_against_many_draws(members: int) -> None:
     for extreme in (scores.min(0), scores.max(0)):
         assert extreme.std() == pytest.approx(deviation, rel=0.03)
     x1, x2 = we_margin(scores, lam, weights), mme_margin(scores, lam)
-    one, two = we_moments_uniform(a, b, lam, weights), mme_moments_uniform(a, b, lam, members)
+    mu, s = uniform_scores(a, b)
+    one, two = we_moments(mu, s, lam, weights), mme_moments(mu, least_deviation(s, members), lam)
+    assert one.mean == pytest.approx(((1 + lam) * (a + b) / 2 - lam) * weights.sum())
+    assert two.mean == pytest.approx((1 + lam) * (a + b) - 2 * lam)
     for drawn, moments in ((x1, one), (x2, two)):
         assert abs(drawn.mean() - moments.mean) < 5 * drawn.std() / np.sqrt(DRAWS)
     assert x1.var() == pytest.approx(one.variance, rel=0.03)

@@ -12,7 +12,7 @@ from scipy.stats import entropy
 from torch import nn
 
 import shieldwall as sw
-from shieldwall.training.adp import ADP, RIDGE, log_det_gram, non_maximal
+from shieldwall.training.diversity import ADP, RIDGE, log_det_gram, non_maximal
 
 X = torch.rand(4, 1, 2, 2, generator=torch.Generator().manual_seed(1))
 

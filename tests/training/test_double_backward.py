@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.training import double_backward
-from shieldwall.training.double_backward import native_double_backward
+from shieldwall.training.double_backward import NativeDoubleBackward
 
 
 def conv_net() -> nn.Module:
@@ -48,7 +48,7 @@ def gradients(net: nn.Module, x: Tensor, native: bool) -> list[Tensor]:
         return g.flatten(1).norm(dim=1).sum() + out.sin().sum()
 
     if native:
-        with native_double_backward():
+        with NativeDoubleBackward():
             total = loss()
     else:
         total = loss()
@@ -82,7 +82,7 @@ def test_plain_gradients_are_autograd_s() -> None:
     net(x).square().sum().backward()
     expected = [parameter.grad.clone() for parameter in net.parameters()]
     net.zero_grad()
-    with native_double_backward():
+    with NativeDoubleBackward():
         out = net(x)
     out.square().sum().backward()
     for a, parameter in zip(expected, net.parameters(), strict=True):
@@ -92,7 +92,7 @@ def test_plain_gradients_are_autograd_s() -> None:
 def test_the_images_gradient_is_computed_only_where_it_is_asked_for(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     net, x = conv_net(), torch.randn(4, 2, 8, 8, requires_grad=True)
     net(x)
-    with native_double_backward():
+    with NativeDoubleBackward():
         out = net(x).square().sum()
     expected = torch.autograd.grad(net(x).square().sum(), x)[0]
     torch.testing.assert_close(torch.autograd.grad(out, x, retain_graph=True)[0], expected)
@@ -115,7 +115,7 @@ def test_running_statistics_are_updated_once() -> None:
     plain(x), native(x)
     native.load_state_dict(plain.state_dict())
     plain(x)
-    with native_double_backward():
+    with NativeDoubleBackward():
         native(x)
     for name, value in plain.state_dict().items():
         torch.testing.assert_close(native.state_dict()[name], value)
@@ -135,7 +135,7 @@ def test_the_native_kernels_are_the_ones_that_run() -> None:
     net = norm_net()
     x = torch.randn(4, 2, 8, 8, requires_grad=True)
     net(x)
-    with native_double_backward():
+    with NativeDoubleBackward():
         out = net(x)
     seen, left = set(), [out.grad_fn]
     while left:

@@ -16,6 +16,7 @@ import shieldwall as sw
 from shieldwall.distributed import ProcessGroup
 from shieldwall.models.attack import smoothed_pgd
 from shieldwall.models.registry import build_members
+from shieldwall.training.cross_entropy import SmoothAdv
 from shieldwall.training.drt import (
     DRT,
     Group,
@@ -25,7 +26,6 @@ from shieldwall.training.drt import (
     true_margin,
 )
 from shieldwall.training.objective import NoisyBatch, Objective
-from shieldwall.training.smoothadv import SmoothAdv
 
 NOISE = sw.Gaussian(0.3)
 

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from torch import nn
 
 import shieldwall as sw
-from shieldwall.training.gal import GAL, log_mean_exp_cosine
+from shieldwall.training.diversity import GAL, log_mean_exp_cosine
 
 X = torch.rand(4, 1, 2, 2, generator=torch.Generator().manual_seed(1))
 Y = torch.tensor([0, 1, 2, 0])

@@ -15,9 +15,8 @@ from shieldwall.data.splits import Dataset, crop_and_flip
 from shieldwall.files import load_tensors, save_tensors
 from shieldwall.models.registry import build_members
 from shieldwall.training import checkpoint as checkpoints
-from shieldwall.training.adp import ADP
+from shieldwall.training.diversity import ADP, GAL
 from shieldwall.training.drt import DRT
-from shieldwall.training.gal import GAL
 from shieldwall.training.loop import Record
 from shieldwall.training.objective import Loss, Objective
 from shieldwall.training.step import Step, make_optimizer
@@ -183,7 +182,7 @@ def test_a_learning_rate_that_is_a_tensor_gives_the_same_updates(digits: Dataset
     for lr in (1.0, torch.tensor(1.0)):
         members = fresh(1)
         optimizer = torch.optim.SGD(members[0].parameters(), lr=lr, momentum=0.9)
-        step = Step(members, OBJECTIVE, optimizer, seeds.generator("cpu", 1))
+        step = Step(members, OBJECTIVE, optimizer, seeds.generator("cpu", 1), sw.Schedule())
         for rate in (0.1, 0.05, 0.2):
             step(x, y, rate)
         updated.append(weights(members))
@@ -209,9 +208,10 @@ def test_members_trained_independently_are_those_trained_alone(
     total = 0.0
     for k, member in enumerate(members):
         alone = fresh(2)[k : k + 1]
-        optimizer = make_optimizer(alone, 0.05, 0.9, 1e-4, torch.device("cpu"))
+        optimizer = make_optimizer(alone, schedule, torch.device("cpu"))
         for epoch in range(2):
-            step = Step(alone, objective, optimizer, seeds.generator("cpu", 0, "training noise", k, epoch))
+            noises = seeds.generator("cpu", 0, "training noise", k, epoch)
+            step = Step(alone, objective, optimizer, noises, schedule)
             alone[0].train()
             order = seeds.generator("cpu", 0, "order", k, epoch)
             losses = [

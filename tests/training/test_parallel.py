@@ -376,11 +376,13 @@ def test_shares_are_even_and_cover_the_batch(total: int, size: int) -> None:
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_processes_draw_the_rows_of_one_draw(size: int) -> None:
     x, y = torch.rand(5, 1, 4, 4), torch.arange(5)
-    whole = NoisyBatch.draw(x, y, NOISE, 3, torch.Generator().manual_seed(0))
+    whole = sw.GaussianAugmentation(NOISE, 3).draw(x, y, torch.Generator().manual_seed(0))
     for rank in range(size):
         share = ProcessGroup(rank, size).share(5)
-        part = NoisyBatch.draw(x, y, NOISE, 3, torch.Generator().manual_seed(0)).rows_of(
-            ProcessGroup(rank, size)
+        part = (
+            sw.GaussianAugmentation(NOISE, 3)
+            .draw(x, y, torch.Generator().manual_seed(0))
+            .rows_of(ProcessGroup(rank, size))
         )
         assert part.share == share
         assert part.x.equal(x[share.rows])

@@ -13,7 +13,7 @@ from shieldwall.errors import UserError
 from shieldwall.training.drt import DRT
 from shieldwall.training.loop import check_alive
 from shieldwall.training.objective import Loss, NoisyBatch, Objective
-from shieldwall.training.step import Arithmetic, Step
+from shieldwall.training.step import Step
 
 NOISE = sw.Gaussian(0.25)
 
@@ -37,7 +37,7 @@ def stepped(clip: float | None, scales: tuple[float, ...]) -> list[float]:
     members = [nn.Linear(4, 1, bias=False) for _ in scales]
     before = [member.weight.detach().clone() for member in members]
     optimizer = torch.optim.SGD([one.weight for one in members], lr=1.0)
-    step = Step(members, Slope(scales), optimizer, torch.Generator(), Arithmetic(clip=clip))
+    step = Step(members, Slope(scales), optimizer, torch.Generator(), sw.Schedule(clip=clip))
     step(torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64), 1.0)
     return [float((one.weight.detach() - old).norm()) for one, old in zip(members, before, strict=True)]
 

@@ -29,12 +29,12 @@ def recipes_command(
         console.print(recipes.get(name).to_yaml(), end="", soft_wrap=True)
         return
     table = Table("recipe", "sigma", "also at", "what it does", box=None, header_style="bold", pad_edge=False)
-    for _, group in groupby(listed.items(), key=lambda item: item[1].usual().data):
+    for _, group in groupby(listed.items(), key=lambda item: recipes.get(item[0]).data):
         if table.row_count:
             table.add_row()
         for known, family in group:
-            usual, *others = map(str, family.sigmas)
-            table.add_row(known, usual, " ".join(others), family.usual().summary)
+            usual, *others = map(str, family)
+            table.add_row(known, usual, " ".join(others), recipes.get(known).summary)
     console.print(table)
 
 

@@ -266,8 +266,6 @@ def theory() -> None:
 def diagnose_command(
     run: Run,
     radius: Annotated[float | None, Option(help="Radius r of the indicator ERI; by default sigma.")] = None,
-    attack: Annotated[float | None, Option(
-        help="L2 length of the attacks tried on other members; by default 2 sigma.")] = None,
     draws: Annotated[int, Option(help="Noise samples for the gradients at each input.")] = 200,
     n: Annotated[int | None, Option(help="Noise samples of certificates; by default at most 10,000.")] = None,
     every: Annotated[int | None, Option(help="Diagnose every N-th test input; by default about 100.")] = None,
@@ -276,8 +274,8 @@ def diagnose_command(
 ) -> None:  # fmt: skip
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.
 
-    All numbers are written to `theory/diagnosis.tsv` in the run folder, and figures beside them. Only for
-    runs with Gaussian noise.
+    All numbers are written to `theory/diagnosis.tsv` in the run folder, and the ROC curve beside them. Only
+    for runs with Gaussian noise.
     """
     from shieldwall.files import write_output
     from shieldwall.report.diagnosis import FOLDER, diagnosis_files, diagnosis_tables
@@ -286,7 +284,7 @@ def diagnose_command(
     require("report", "theory diagnose")
     run = resolve_run(run, to_write=True)
     diagnosis = diagnose_run(
-        run, r=radius, attack=attack, draws=draws, n=n, every=every, limit=limit, seed=seed,
+        run, r=radius, draws=draws, n=n, every=every, limit=limit, seed=seed,
         data_dir=data_dir, device=device, console=console,
     )  # fmt: skip
     files = {run / FOLDER / name: content for name, content in diagnosis_files(diagnosis).items()}
@@ -294,6 +292,4 @@ def diagnose_command(
         write_output(path, content)
     for part in diagnosis_tables(diagnosis):
         console.print(part, crop=False)
-    numbers, *figures = files
-    say(f"\nall numbers: {numbers}")
-    say(f"figures: {', '.join(map(str, figures))}")
+    say("\nwritten: " + ", ".join(map(str, files)))

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from shieldwall.errors import UserError, unknown_name
-from shieldwall.recipes.methods import FAMILIES
+from shieldwall.recipes.methods import FAMILIES, recipe_at
 from shieldwall.recipes.recipe import Certification, Recipe, difference, from_file, from_mapping, override
 
 __all__ = ["FAMILIES", "Certification", "Recipe", "difference", "from_mapping", "get", "override"]
@@ -14,11 +14,12 @@ __all__ = ["FAMILIES", "Certification", "Recipe", "difference", "from_mapping", 
 def get(name: str) -> Recipe:
     """The recipe called `name`, or the one in the YAML file of that path."""
     if name in FAMILIES:
-        return FAMILIES[name].usual()
-    at_sigma = {f"{known}-{s}": (family, s) for known, family in FAMILIES.items() for s in family.sigmas}
+        return recipe_at(name, FAMILIES[name][0])
+    at_sigma = {
+        f"{family}-{sigma}": (family, sigma) for family, sigmas in FAMILIES.items() for sigma in sigmas
+    }
     if name in at_sigma:
-        family, sigma = at_sigma[name]
-        return replace(family.make(sigma), name=name)
+        return replace(recipe_at(*at_sigma[name]), name=name)
     if name.endswith((".yaml", ".yml")):
         return from_file(Path(name))
     names = [*FAMILIES, *at_sigma]

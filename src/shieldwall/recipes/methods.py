@@ -4,13 +4,12 @@ A data set is a `Benchmark`, read from numbers.yaml: its model, its schedule, an
 take there. A `Method`, read from methods.yaml, describes its objective from these at one sigma.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from shieldwall.recipes.fields import build
-from shieldwall.recipes.recipe import JOINT, Certification, Recipe, Schedule
+from shieldwall.recipes.recipe import JOINT, Certification, Recipe, Schedule, build
 from shieldwall.texts import read_yaml
 from shieldwall.vocabulary import SIGMAS
 
@@ -26,16 +25,6 @@ class Method:
     options: Numbers = field(default_factory=dict)
     base: "Method | None" = None  # the method that DRT wraps
     fixed: Numbers = field(default_factory=dict)
-
-
-class Family(NamedTuple):
-    """One recipe at several sigmas; the first is the usual one."""
-
-    make: Callable[[float], Recipe]
-    sigmas: tuple[float, ...]
-
-    def usual(self) -> Recipe:
-        return self.make(self.sigmas[0])
 
 
 @dataclass(frozen=True)
@@ -68,24 +57,10 @@ class Benchmark:
             schedule=replace(self.schedule, **schedule), certification=self.certification,
         )  # fmt: skip
 
-    def family(self, method: str) -> Family:
-        sigmas = (self.sigma, *(sigma for sigma in SIGMAS if sigma != self.sigma))
-        return Family(lambda sigma: self.recipe(method, sigma), sigmas)
-
 
 def _at(sigma: float, numbers: Numbers) -> dict[str, Any]:
     column = SIGMAS.index(sigma)
     return {key: number[column] if isinstance(number, list) else number for key, number in numbers.items()}
-
-
-def _smoke(sigma: float) -> Recipe:
-    """The smallest run that goes through every stage; its losses are pinned by a test."""
-    return replace(
-        BENCHMARKS["digits"].recipe("gaussian", sigma),
-        name="smoke", summary="the whole pipeline in seconds", members=2,
-        schedule=Schedule(epochs=3, batch_size=64, lr=0.1, decay_every=2, decay=0.2),
-        certification=Certification(n=1_000, every=12),
-    )  # fmt: skip
 
 
 def _table(file: str) -> dict[str, Any]:
@@ -98,7 +73,22 @@ METHODS: dict[str, Method] = {name: build(Method, each) for name, each in _table
 BENCHMARKS: dict[str, Benchmark] = {
     name: build(Benchmark, each, name=name) for name, each in _table("numbers.yaml").items()
 }
+_PARTS = {f"{name}-{m}": (b, m) for name, b in BENCHMARKS.items() for m in b.methods or METHODS}
 FAMILIES = {
-    "smoke": Family(_smoke, (0.25,)),
-    **{f"{name}-{m}": b.family(m) for name, b in BENCHMARKS.items() for m in b.methods or METHODS},
+    "smoke": (0.25,),
+    **{name: tuple(dict.fromkeys((b.sigma, *SIGMAS))) for name, (b, _) in _PARTS.items()},
 }
+"""The sigmas of each recipe, the usual one first."""
+
+
+def recipe_at(family: str, sigma: float) -> Recipe:
+    if family != "smoke":
+        benchmark, method = _PARTS[family]
+        return benchmark.recipe(method, sigma)
+    # The smallest run that goes through every stage; its losses are pinned by a test.
+    return replace(
+        BENCHMARKS["digits"].recipe("gaussian", sigma),
+        name="smoke", summary="the whole pipeline in seconds", members=2,
+        schedule=Schedule(epochs=3, batch_size=64, lr=0.1, decay_every=2, decay=0.2),
+        certification=Certification(n=1_000, every=12),
+    )  # fmt: skip

@@ -1,8 +1,11 @@
 """A recipe: a named, complete, validated description of an experiment."""
 
 import math
+import types
+import typing
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,10 @@ import yaml
 
 from shieldwall.binomial import check_draws
 from shieldwall.errors import UserError, check, check_int, check_number, describe, unknown_name
-from shieldwall.recipes.fields import build
 from shieldwall.texts import is_folder_name, read_yaml, title, yaml_documents
 from shieldwall.vocabulary import BOUNDS, NOISES, NORMS, PRECISIONS
 
+_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false", dict: "a set of keys"}
 CURVES = ("step", "cosine")
 TRAINING_PRECISIONS = ("float32", "bfloat16")
 
@@ -35,21 +38,14 @@ class Schedule:
     """
 
     epochs: int = 90
-    batch_size: int = 256
-    """Images per step, before noisy copies are made of them."""
-    lr: float = 0.01
-    """The highest learning rate."""
+    batch_size: int = 256  #: images per step, before noisy copies are made of them
+    lr: float = 0.01  #: the highest learning rate
     momentum: float = 0.9
-    weight_decay: float = 1e-4
-    """The L2 penalty on all parameters."""
-    curve: str = "step"
-    """How the learning rate falls: in steps, or as half a cosine."""
-    decay_every: int = 30
-    """Epochs between two steps."""
-    decay: float = 0.1
-    """What the learning rate is multiplied by at each step."""
-    warmup: int = 0
-    """Updates over which the learning rate grows linearly at the start."""
+    weight_decay: float = 1e-4  #: the L2 penalty on all parameters
+    curve: str = "step"  #: how the learning rate falls: in steps, or as half a cosine
+    decay_every: int = 30  #: epochs between two steps
+    decay: float = 0.1  #: what the learning rate is multiplied by at each step
+    warmup: int = 0  #: updates over which the learning rate grows linearly at the start
     clip: float | None = None
     """The largest L2 norm of a member's gradient: a longer one is scaled down to it."""
     precision: str = "float32"
@@ -157,6 +153,49 @@ class Recipe:
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(asdict(self), sort_keys=False, width=110)
+
+
+def build(cls: type[Any], mapping: Mapping[str, Any], prefix: str = "", **given: Any) -> Any:
+    """An instance of a dataclass from plain data, every key and type checked.
+
+    `given` are fields that the caller sets; they, and fields whose metadata say `option: False`, are no
+    keys of the mapping.
+    """
+    hints = typing.get_type_hints(cls)
+    options = [field for field in fields(cls) if field.metadata.get("option", True)]
+    known = [option.name for option in options if option.name not in given]
+    for key in mapping:
+        if key not in known:
+            raise unknown_name("recipe key", f"{prefix}{key}", [f"{prefix}{name}" for name in known])
+    values = {key: coerce(value, hints[key], f"{prefix}{key}") for key, value in mapping.items()}
+    try:
+        return cls(**values, **given)
+    except TypeError as error:
+        missing = str(error).partition("missing ")[2] or str(error)
+        raise UserError(f"the recipe is incomplete: {prefix.rstrip('.') or 'it'} misses {missing}") from error
+
+
+def coerce(value: Any, kind: Any, key: str) -> Any:
+    """`value` as the field's own type; numbers may come as text, which is how YAML reads 1e-4."""
+    if isinstance(kind, types.UnionType):
+        if value is None:
+            return None
+        kind = next(option for option in kind.__args__ if option is not type(None))
+    if is_dataclass(kind):
+        check(isinstance(value, Mapping), f"recipe key {key} must hold keys of its own", repr(value))
+        return build(kind, value, f"{key}.")  # type: ignore[arg-type]
+    origin = typing.get_origin(kind) or kind
+    if origin is tuple:
+        check(isinstance(value, (list, tuple)), f"recipe key {key} must be a list", repr(value))
+        return tuple(coerce(item, typing.get_args(kind)[0], key) for item in value)
+    made = value
+    if origin in (int, float) and not isinstance(value, (bool, origin)):
+        with suppress(TypeError, ValueError, OverflowError):
+            made = float(value)
+            made = int(made) if origin is int and made == int(made) else made
+    fits = isinstance(made, origin) and (origin is bool or not isinstance(made, bool))
+    check(fits, f"recipe key {key} must be {_NAMES.get(origin, origin.__name__)}", repr(value))
+    return made
 
 
 def from_mapping(mapping: Mapping[str, Any]) -> Recipe:

@@ -8,11 +8,9 @@ import math
 import time
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from shieldwall.console import QUIET, progress_bar
-from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
 from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
@@ -21,7 +19,6 @@ from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.theory.diagnosis import Diagnosis, diagnose_input
-from shieldwall.theory.transferability import attack_transfer
 
 DEFAULT_INPUTS = 100  # spread evenly over the test inputs
 DEFAULT_MAX_N = 10_000  # samples of a certificate: enough to compare two votes on the same noise
@@ -29,7 +26,7 @@ DEFAULT_MAX_N = 10_000  # samples of a certificate: enough to compare two votes 
 
 def diagnose_run(
     path: Path | str,
-    *, r: float | None = None, attack: float | None = None, draws: int = 200, n: int | None = None,
+    *, r: float | None = None, draws: int = 200, n: int | None = None,
     every: int | None = None, limit: int | None = None, seed: int | None = None,
     data_dir: Path | None = None, device: str | None = None, console: Console = QUIET,
 ) -> Diagnosis:  # fmt: skip
@@ -37,7 +34,6 @@ def diagnose_run(
 
     Args:
         r: the radius of ERI; by default the noise's sigma.
-        attack: the L2 length of the attacks tried on other members; by default twice sigma.
         draws: noise samples for the gradients of soft-smoothed members.
         n: noise samples of a certificate; by default the recipe's, at most 10,000.
     """
@@ -48,9 +44,7 @@ def diagnose_run(
     if not isinstance(noise, Gaussian):
         raise UserError(f"the theory is of Gaussian noise; {run.path} was trained with {recipe.noise} noise")
     r = noise.sigma if r is None else r
-    attack = 2 * noise.sigma if attack is None else attack
-    for name, value in (("the radius", r), ("the length of attacks", attack)):
-        check(math.isfinite(value) and value > 0, f"{name} must be a positive number", value)
+    check(0 < r < math.inf, "the radius must be a positive number", r)
     trained = TrainedRun.open(run, data_dir=data_dir, device=device)
     test, which = trained.dataset.test, recipe.certification
     spread = 1 if limit is not None else math.ceil(len(test) / DEFAULT_INPUTS)
@@ -61,25 +55,19 @@ def diagnose_run(
     plan, indices = trained.plan(which, seed), which.inputs(len(test))
     images = {index: trained.image(noise, index).to(trained.device) for index in indices}
 
-    inputs, votes = [], trained.votes(default_vote_names(recipe.members))
+    rows, votes = [], trained.votes(default_vote_names(recipe.members))
     with run.lock():
         began = time.perf_counter()
         all_counts = trained.sampler(plan, votes).counts(images.items())
         with progress_bar(console, f"diagnosing at {len(images)} inputs", len(images)) as show:
             for done, counts in enumerate(all_counts, start=1):
                 index, certificates = counts.index, plan.certificates(counts, votes)
-                at_input = diagnose_input(
+                rows.append(diagnose_input(
                     trained.members, images[index], int(test.labels[index]), noise,
                     r=r, draws=draws, seed=plan.seed, index=index,
                     predicted={vote: int(made.labels[0]) for vote, made in certificates.items()},
                     radii={vote: float(made.radii[0]) for vote, made in certificates.items()},
-                )  # fmt: skip
-                inputs.append(at_input)
+                ))  # fmt: skip
                 show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")
-        transfer = attack_transfer(
-            trained.members, torch.stack(list(images.values())), test.labels[indices].to(trained.device),
-            epsilon=attack,
-            targets=[*trained.members, WeightedEnsemble(trained.members), MaxMarginEnsemble(trained.members)],
-        )  # fmt: skip
         run.note_environment("diagnose", environment.describe(trained.device))
-    return Diagnosis(inputs, r, noise.sigma, attack, transfer, {"draws": draws, **plan.settings()})
+    return Diagnosis(rows, r, noise.sigma, {"draws": draws, **plan.settings()})

@@ -19,8 +19,7 @@ from typing import Any
 from shieldwall import recipes
 from shieldwall.errors import UserError, check, unknown_name
 from shieldwall.recipes import Recipe, from_mapping
-from shieldwall.recipes.fields import build, coerce
-from shieldwall.recipes.recipe import read_mapping
+from shieldwall.recipes.recipe import build, coerce, read_mapping
 from shieldwall.results import paper
 from shieldwall.runs.pretrained import resolve_sources
 from shieldwall.texts import read_yaml
@@ -172,7 +171,7 @@ class Study:
 
 
 def _make(name: str, sigma: float, assignments: tuple[str, ...]) -> Recipe:
-    at_sigma = name in recipes.FAMILIES and sigma in recipes.FAMILIES[name].sigmas
+    at_sigma = name in recipes.FAMILIES and sigma in recipes.FAMILIES[name]
     return recipes.override(recipes.get(f"{name}-{sigma}" if at_sigma else name), assignments)
 
 

@@ -3,9 +3,9 @@
     from shieldwall.theory import conditions, first_order
 
     plain = first_order.first_order(members, x, y)
-    conditions.eri_weighted(plain.margins, plain.gradients, None, r=0.25)
+    conditions.weighted_conditions(plain.margins, plain.gradients, beta=0).eri(r=0.25)
 
-Functions of numbers: conditions, smoothness, comparison, statistical, uniform, strategies. Real members:
+Functions of numbers: conditions, comparison, statistical, strategies. Real members:
 first_order (margins and gradients), transferability, diagnosis (all of these at the inputs of a run).
 `docs/equations.md` maps every label of the paper to its function.
 """

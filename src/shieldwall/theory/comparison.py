@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shieldwall.errors import UserError, check
+from shieldwall.errors import check
 from shieldwall.theory import conditions
 from shieldwall.theory.conditions import Floats, checked_margins, floats
 
@@ -34,10 +34,10 @@ class Comparison:
     radius: Floats  #: R; 0 where no Delta below 1 satisfies the proviso
     gain: Floats  #: K = R / r
     evenness: Floats  #: C, in (0, 1/2]; NaN where a margin or a weight is not positive
-    cosine: Floats
-    """cos(theta), the largest one over the classes or pairs of classes; -1 where a gradient is 0."""
-    delta: Floats
-    """The least Delta that satisfies the proviso, which gives the largest R; NaN where none below 1 does."""
+    cosine: Floats  #: cos(theta), the largest over the classes or pairs of them; -1 where a gradient is 0
+    delta: (
+        Floats  #: the least Delta that satisfies the proviso, for the largest R; NaN where none below 1 does
+    )
 
 
 def compare_weighted(
@@ -45,7 +45,7 @@ def compare_weighted(
 ) -> Comparison:
     """The corollary for WE of two beta-smooth members, both robust within r, one number or (...).
 
-    Margins f_i^{y0/y}(x0) are (2, ..., C), gradients (2, ..., C, d), as in `theory.conditions`.
+    Margins are (2, ..., C), gradients (2, ..., C, d), as in `theory.conditions`.
     """
     m, g = conditions.checked(_pair_margins(margins), gradients)
     return _compare(m, evenness_weighted(m, weights), _cosine(g[0], g[1]), r, beta)
@@ -67,9 +67,7 @@ def evenness_weighted(margins: ArrayLike, weights: ArrayLike | None = None) -> F
 def evenness_max_margin(margins: ArrayLike) -> Floats:
     """C_MME from margins (2, ..., C), (...)."""
     m = _pair_margins(margins)
-    first, second = np.broadcast_arrays(m[0][..., :, None], m[1][..., None, :])
-    pairs = (*m.shape[1:-1], -1)
-    return _evenness(first.reshape(pairs), second.reshape(pairs))
+    return _evenness(m[0][..., :, None], m[1][..., None, :], (-2, -1))
 
 
 def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Floats:
@@ -83,7 +81,7 @@ def radius_gain(evenness: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Flo
 def cosine_needed(evenness: ArrayLike, delta: ArrayLike) -> Floats:
     """1 - 4 Delta / (C (1 + Delta)^2): R > r only if cos(theta) is below it.
 
-    This is also enough, if (1 - Delta) / (1 + Delta) > (1 + sqrt(1 - 2C)) / 2.
+    That is enough if (1 - Delta) / (1 + Delta) > (1 + sqrt(1 - 2C)) / 2.
     """
     c, d = floats(evenness), floats(delta)
     return np.asarray(1.0 - 4.0 * d / (c * (1.0 + d) ** 2))
@@ -98,8 +96,7 @@ def optimal_weights(margins: ArrayLike) -> Floats:
     classes equally far from 0.
     """
     m = _pair_margins(margins)
-    if not (m > 0).all():
-        raise UserError(f"optimal weights need positive margins; the least given: {m.min()}")
+    check((m > 0).all(), "optimal weights need positive margins", m.min())
     log_ratio = np.log(m[0]) - np.log(m[1])
     centre = (log_ratio.max(-1) + log_ratio.min(-1)) / 2.0
     first = 1.0 / (1.0 + np.exp(centre))
@@ -115,7 +112,7 @@ def radius_by_size(
     radius of the added member alone, if their weighted gradients are neither 0 nor parallel for any class.
     """
     m, g = floats(margins), floats(gradients)
-    w = np.ones(len(m)) if weights is None else floats(weights)
+    w = conditions.checked_weights(weights, len(m))
     first = (conditions.weighted_conditions(m[:n], g[:n], w[:n], beta=beta) for n in range(1, len(m) + 1))
     return np.stack([of_first.certified_radius() for of_first in first])
 
@@ -141,10 +138,10 @@ def _least_delta(curvature: Floats, evenness: Floats, cosine: Floats) -> Floats:
     return np.where(curvature == 0.0, 0.0, high)
 
 
-def _evenness(first: Floats, second: Floats) -> Floats:
-    positive = np.asarray(((first > 0) & (second > 0)).all(-1))
-    total = np.where(positive[..., None], first + second, np.nan)
-    return np.asarray((2.0 * (first / total) * (second / total)).min(-1))
+def _evenness(first: Floats, second: Floats, rivals: tuple[int, ...] = (-1,)) -> Floats:
+    positive = ((first > 0) & (second > 0)).all(rivals, keepdims=True)
+    total = np.where(positive, first + second, np.nan)
+    return np.asarray((2.0 * (first / total) * (second / total)).min(rivals))
 
 
 def _cosine(first: Floats, second: Floats) -> Floats:

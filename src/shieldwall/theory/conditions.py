@@ -18,6 +18,7 @@ classes other than y0. Those of soft-smoothed members E f_i(x0 + noise) give eq:
 beta = `smoothness_bound(sigma)` cor:gradient-based-sufficient-necessary-cond-smoothed-*.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -43,7 +44,7 @@ class Conditions:
         check(0 <= self.beta < np.inf, "the smoothness beta must be finite and not negative", self.beta)
 
     def eri(self, r: ArrayLike) -> Floats:
-        """I = a - m/r for every rival, (..., rivals); the largest one decides. r is one number or (...)."""
+        """eq:I = a - m/r for every rival, (..., rivals); the largest one decides. r is a number or (...)."""
         return self.slope - self.margin / _radii(r)
 
     def sufficient(self, r: ArrayLike) -> Bools:
@@ -75,9 +76,7 @@ def weighted_conditions(
 ) -> Conditions:
     """thm:gradient-based-sufficient-necessary-cond-weight-ensemble: WE of N beta-smooth members.
 
-        m = sum_j w_j f_j^{y0/y}(x0) / ||w||_1,    a = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1
-
-    Equal weights by default.
+    m = sum_j w_j f_j^{y0/y}(x0) / ||w||_1,    a = ||sum_j w_j grad f_j^{y0/y}(x0)|| / ||w||_1
     """
     m, g = checked(margins, gradients)
     shares = normalized_weights(weights, len(m))
@@ -88,8 +87,7 @@ def weighted_conditions(
 def max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Conditions:
     """thm:gradient-based-sufficient-necessary-cond-our-ensemble: MME of two beta-smooth members.
 
-        m = (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) / 2,
-        a = ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| / 2
+        m = (f_1^{y0/y1}(x0) + f_2^{y0/y2}(x0)) / 2,   a = ||grad f_1^{y0/y1}(x0) + grad f_2^{y0/y2}(x0)|| / 2
 
     The rivals are the C^2 pairs (y1, y2), y1 varying slowest. The necessary condition needs that within r
     neither member puts two classes above y0 (`at_most_one_above`). More members: `max_margin_radius`.
@@ -128,22 +126,6 @@ def best_pair_radius(of_pair: Callable[[list[int]], Conditions], members: int) -
     return np.asarray(np.max(of_member, axis=0))
 
 
-def eri_weighted(margins: ArrayLike, gradients: ArrayLike, weights: ArrayLike | None, r: ArrayLike) -> Floats:
-    """eq:I, the ensemble robustness indicator of WE for every class, (..., C); smaller is more robust."""
-    return weighted_conditions(margins, gradients, weights, beta=0.0).eri(r)
-
-
-def eri_mme(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats:
-    """The same for MME of two members: a - m/r for every pair of classes (y1, y2), (..., C, C)."""
-    flat = max_margin_conditions(margins, gradients, beta=0.0).eri(r)
-    return flat.reshape(*flat.shape[:-1], *np.shape(margins)[-1:] * 2)
-
-
-def eri_single(margins: ArrayLike, gradients: ArrayLike, r: ArrayLike) -> Floats:
-    """The same for every member alone: ||grad f_i^{y0/y}(x0)|| - f_i^{y0/y}(x0) / r, (N, ..., C)."""
-    return single_conditions(margins, gradients, beta=0.0).eri(r)
-
-
 def weighted_gap(margins: ArrayLike, weights: ArrayLike | None = None) -> Floats:
     """prop:sufficient-necessary-condition-weighted-ensemble: min_y sum_j w_j f_j^{y0/y}(x) / ||w||_1, (...).
 
@@ -166,6 +148,39 @@ def max_margin_gap(margins: ArrayLike) -> Floats:
 def at_most_one_above(margins: ArrayLike) -> Bools:
     """Whether y0 is every member's first or second class, as MME's necessary condition needs, (...)."""
     return np.asarray(((checked_margins(margins) < 0).sum(-1) <= 1).all(0))
+
+
+def smoothness_bound(sigma: float, low: float = 0.0, high: float = 1.0) -> float:
+    """thm:smoothness-bound and its remark: beta = 2 (high - low) / sigma^2 holds for every confidence.
+
+    That is, g(x) = E f(x + sigma z), z ~ N(0, I), is beta-smooth for every f with values in [low, high].
+    """
+    return 2.0 * _scale(sigma, low, high)
+
+
+def sharp_smoothness_bound(sigma: float, low: float = 0.0, high: float = 1.0) -> float:
+    """sqrt(2 / (pi e)) (high - low) / sigma^2, the least beta that holds for every confidence.
+
+    Proof: the Hessian of g is E f(x + sigma z) (z z^T - I) / sigma^2. For a unit vector u, t = u . z is a
+    standard normal number, and u^T Hessian u = E f (t^2 - 1) / sigma^2. Over all f with values in [0, 1] it
+    is largest for f = 1[|t| > 1] and least for f = 1[|t| < 1]: 2 phi(1) / sigma^2 = 0.484 / sigma^2 and minus
+    that.
+    """
+    return math.sqrt(2.0 / (math.pi * math.e)) * _scale(sigma, low, high)
+
+
+def smoothness_lower_bound(sigma: float, low: float = 0.0, high: float = 1.0) -> float:
+    """prop:smoothness-lower-bound: no beta below (high - low) / (sqrt(2 pi e) sigma^2) holds for every one.
+
+    The confidence that steps from low to high, f = 1[x >= 0], needs exactly this beta.
+    """
+    return _scale(sigma, low, high) / math.sqrt(2.0 * math.pi * math.e)
+
+
+def _scale(sigma: float, low: float, high: float) -> float:
+    check(0 < sigma < math.inf, "sigma must be positive", sigma)
+    check(low < high, "confidences lie between two numbers, the lower first", f"{low}, {high}")
+    return (high - low) / sigma**2
 
 
 def cosines(a: Floats, b: Floats) -> Floats:
@@ -200,21 +215,24 @@ def floats(value: ArrayLike) -> Floats:
 
 
 def checked_margins(margins: ArrayLike) -> Floats:
-    m = floats(margins)
+    m = _finite("margins", margins)
     has_classes = m.ndim >= 2 and m.size > 0
     check(has_classes, "margins are (N, ..., C): members first, classes other than y0 last", m.shape)
-    if not np.isfinite(m).all():
-        raise UserError("margins must be finite")
     return m
 
 
 def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
-    m, g = checked_margins(margins), floats(gradients)
+    m, g = checked_margins(margins), _finite("gradients", gradients)
     shape = (*m.shape, "d")
     check(g.shape[:-1] == m.shape, f"gradients of these margins have the shape {shape}", g.shape)
-    if not np.isfinite(g).all():
-        raise UserError("gradients must be finite")
     return m, g
+
+
+def _finite(name: str, values: ArrayLike) -> Floats:
+    array = floats(values)
+    if not np.isfinite(array).all():
+        raise UserError(f"{name} must be finite")
+    return array
 
 
 def checked_weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
@@ -227,7 +245,7 @@ def checked_weights(weights: ArrayLike | None, members: int | None = None) -> Fl
     return w
 
 
-def normalized_weights(weights: ArrayLike | None, members: int) -> Floats:
+def normalized_weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
     """w / ||w||_1, (N,); equal weights for None."""
     w = checked_weights(weights, members)
     return np.asarray(w / w.sum())

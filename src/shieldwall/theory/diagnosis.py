@@ -2,9 +2,8 @@
 
 At each input, the rival class with the largest ERI decides whether a vote's conditions hold. `plain` is about
 the members without smoothing, `soft` about the soft-smoothed members. The latter are beta-smooth with
-beta = 2 / sigma^2 (the paper's), or 0.484 / sigma^2, the least valid one
-(`smoothness.sharp_smoothness_bound`), so the radii of `theory.conditions` follow. Members without smoothing
-have no known beta, and no radii.
+beta = 2 / sigma^2 (the paper's), or 0.484 / sigma^2, the least valid one, so the radii of `theory.conditions`
+follow. Members without smoothing have no known beta, and no radii.
 """
 
 import math
@@ -12,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shieldwall.ensembles.ensemble import confidences
@@ -22,11 +23,10 @@ from shieldwall.ensembles.votes import default_vote_names, default_votes
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.smoothing.confidences import noisy_confidences
 from shieldwall.theory import conditions, first_order
-from shieldwall.theory.conditions import Conditions, Floats
+from shieldwall.theory.conditions import Conditions, Floats, sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.first_order import FirstOrder, jackknife, max_margin_radius_estimate
-from shieldwall.theory.smoothness import sharp_smoothness_bound, smoothness_bound
-from shieldwall.theory.strategies import PREMISES_FAIL, PairWins, pair_wins
-from shieldwall.theory.transferability import Proxies, Roc, Transfer, proxies, roc
+from shieldwall.theory.strategies import PREMISES_FAIL, pair_wins
+from shieldwall.theory.transferability import Roc, proxies, roc
 from shieldwall.vocabulary import MME, WE
 
 ToConditions = Callable[..., Conditions]  #: the conditions of a vote from margins, gradients and beta
@@ -53,84 +53,55 @@ class VoteIndicator:
 
 
 @dataclass(frozen=True)
-class AtInput:
-    """Everything about one input; votes are `member-1`, ..., `we` and `mme`, pairs `1-2` and so on."""
-
-    idx: int
-    truth: int
-    plain: Mapping[str, VoteIndicator]
-    soft: Mapping[str, VoteIndicator]
-    cosines: Mapping[str, float]  #: the cosines of two members' gradients against WE's rival, by pair
-    soft_cosines: Mapping[str, float]
-    pairs: Mapping[str, PairWins]  #: the corollary on smoothing before or after an ensemble, by pair
-    proxies: Proxies
-    answers: Mapping[str, int]  #: each vote's label without noise
-    predicted: Mapping[str, int]  #: each smoothed vote's certified label, or ABSTAIN
-    radii: Mapping[str, float]  #: each smoothed vote's certified radius
-
-    def radius_around_truth(self, vote: str) -> float:
-        return self.radii[vote] if self.predicted[vote] == self.truth else 0.0
-
-    @property
-    def measured_winner(self) -> str:
-        """Which of WE and MME has the larger certified radius around the truth, or `equal`."""
-        we, mme = self.radius_around_truth(WE), self.radius_around_truth(MME)
-        return EQUAL if we == mme else WE if we > mme else MME
-
-    @property
-    def predicted_winner(self) -> str:
-        """Which of WE and MME the corollary predicts to have it, or `premises fail`."""
-        return PREMISES_FAIL if np.isnan(self.proxies.x) else MME if self.proxies.x > 0 else WE
-
-
-@dataclass(frozen=True)
 class Diagnosis:
     """A run at M inputs."""
 
-    inputs: Sequence[AtInput]
+    rows: Sequence[Mapping[str, Any]]
+    """Of each input the columns of `diagnose_input`; votes are `member-1`, `we`, `mme`, pairs `1-2`."""
     r: float  #: the radius of ERI
     sigma: float
-    attack: float  #: the L2 length of the attacks
-    transfer: Transfer  #: from the members (rows) to the members, WE and MME (columns)
     settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def votes(self) -> list[str]:
-        return list(self.inputs[0].plain)
+        return [name.removesuffix("_answer") for name in self.rows[0] if name.endswith("_answer")]
 
-    def values(self, kind: str, vote: str, name: str) -> Floats:
-        """A number of a vote's indicator, `plain` or `soft`, at every input.  -> (M,)"""
-        return np.array([getattr(getattr(at_input, kind)[vote], name) for at_input in self.inputs])
+    @property
+    def pairs(self) -> list[str]:
+        return [name.removeprefix("verdict_") for name in self.rows[0] if name.startswith("verdict_")]
 
-    def proxy(self, name: str) -> Floats:
-        return np.array([getattr(at_input.proxies, name) for at_input in self.inputs])
+    def column(self, name: str) -> NDArray[Any]:
+        """One value of every input, (M,)."""
+        return np.array([row[name] for row in self.rows])
 
     def radii_around_truth(self, vote: str) -> Floats:
-        return np.array([at_input.radius_around_truth(vote) for at_input in self.inputs])
+        """The certified radii around the true class, 0 where another class is certified, (M,)."""
+        is_right = self.column(f"{vote}_predict") == self.column("truth")
+        return np.where(is_right, self.column(f"{vote}_radius"), 0.0)
 
-    def with_both_winners(self) -> list[AtInput]:
+    def with_both_winners(self) -> list[Mapping[str, Any]]:
         """The inputs at which both the corollary and the certificates prefer WE or MME."""
-        votes = (WE, MME)
-        return [a for a in self.inputs if a.predicted_winner in votes and a.measured_winner in votes]
+        return [row for row in self.rows if {row["predicted_winner"], row["measured_winner"]} <= {WE, MME}]
 
     @cached_property
     def curve(self) -> Roc | None:
         """fig:roc over the inputs whose radii differ; None if all of these favour one vote."""
-        inputs = self.with_both_winners()
-        mme = [at_input.measured_winner == MME for at_input in inputs]
-        return roc([at_input.proxies.x for at_input in inputs], mme) if len(set(mme)) > 1 else None
+        rows = self.with_both_winners()
+        mme = [row["measured_winner"] == MME for row in rows]
+        return roc([row["x"] for row in rows], mme) if len(set(mme)) > 1 else None
 
 
 def diagnose_input(
     members: Sequence[nn.Module], x: Tensor, truth: int, noise: Gaussian, *, r: float, draws: int, seed: int,
     index: int, predicted: Mapping[str, int], radii: Mapping[str, float],
-) -> AtInput:  # fmt: skip
-    """Diagnose one input x (C, H, W) on the members' device, given its certificates by vote.
+) -> dict[str, Any]:  # fmt: skip
+    """Every number about one input x (C, H, W) on the members' device, given its certificates by vote.
 
-    Args:
-        r: the radius of ERI.
-        draws: noise samples for the gradients of soft-smoothed members.
-        seed, index: determine the noise.
+    `r` is the radius of ERI, `draws` the noise samples for the gradients of soft-smoothed members; seed and
+    index determine the noise. Each vote has its label without noise (`answer`), its certificate, and its two
+    indicators. Each pair has the cosines of its gradients against the strongest rival of WE, and the
+    corollary on smoothing before or after an ensemble. Then come the proxies, and which of WE and MME has
+    the larger certified radius around the truth: as measured, and as the corollary predicts.
     """
     y = torch.tensor([truth], device=x.device)
     plain = first_order.first_order(members, x[None], y)
@@ -141,22 +112,32 @@ def diagnose_input(
         members, x[None], noise, copies=CONFIDENCES_PER_GRADIENT * draws, seed=seed, stream="proxies",
         indices=[index], dtype=torch.float64, device=x.device,
     )[:, 0]  # fmt: skip
-    votes, soft_votes = plain_indicators(plain, r), soft_indicators(soft, r, noise.sigma)
-    g, soft_g = _against(plain, votes[WE].rival), _against(soft, soft_votes[WE].rival)
-    pairs = {f"{i + 1}-{j + 1}": (i, j) for i, j in combinations(range(len(members)), 2)}
     with torch.no_grad():
         without_noise = confidences(members, x[None])
-    return AtInput(
-        index, truth, votes, soft_votes,
-        cosines={pair: float(conditions.cosines(g[i], g[j])) for pair, (i, j) in pairs.items()},
-        soft_cosines={
-            pair: float(first_order.cosine(soft_g[:, i], soft_g[:, j])) for pair, (i, j) in pairs.items()
-        },
-        pairs={pair: pair_wins(noisy[[i, j]], truth) for pair, (i, j) in pairs.items()},
-        proxies=proxies(noisy.numpy(), truth),
-        answers={vote.name: int(vote(without_noise)) for vote in default_votes(len(members))},
-        predicted=predicted, radii=radii,
-    )  # fmt: skip
+    indicators = {"plain": plain_indicators(plain, r), "soft": soft_indicators(soft, r, noise.sigma)}
+    row: dict[str, Any] = {"idx": index, "truth": truth}
+    for vote in default_votes(len(members)):
+        row |= {f"{vote.name}_answer": int(vote(without_noise)), f"{vote.name}_predict": predicted[vote.name]}
+        row[f"{vote.name}_radius"] = radii[vote.name]
+        for kind, of_votes in indicators.items():
+            row |= {f"{vote.name}_{kind}_{name}": value for name, value in vars(of_votes[vote.name]).items()}
+    g, soft_g = _against(plain, row["we_plain_rival"]), _against(soft, row["we_soft_rival"])
+    for i, j in combinations(range(len(members)), 2):
+        pair, wins = f"{i + 1}-{j + 1}", pair_wins(noisy[[i, j]], truth)
+        row[f"cosine_{pair}"] = float(conditions.cosines(g[i], g[j]))
+        row[f"soft_cosine_{pair}"] = float(first_order.cosine(soft_g[:, i], soft_g[:, j]))
+        row |= {
+            f"p_{i + 1}": wins.p_a,
+            f"p_{j + 1}": wins.p_b,
+            f"p_ab_{pair}": wins.p_ab,
+            f"p_{pair}": wins.p,
+        }
+        row[f"verdict_{pair}"] = wins.verdict
+    proxy = proxies(noisy.numpy(), truth)
+    we, mme = (radii[vote] if predicted[vote] == truth else 0.0 for vote in (WE, MME))
+    measured = EQUAL if we == mme else WE if we > mme else MME
+    prediction = PREMISES_FAIL if math.isnan(proxy.x) else MME if proxy.x > 0 else WE
+    return {**row, **vars(proxy), "x": proxy.x, "measured_winner": measured, "predicted_winner": prediction}
 
 
 def plain_indicators(plain: FirstOrder, r: float) -> dict[str, VoteIndicator]:

@@ -17,6 +17,7 @@ N members, B inputs, K classes, C = K - 1 rivals of the true class, D pixels, G 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -43,12 +44,9 @@ class FirstOrder:
     gradients: Floats  #: (N, B, C, D) or (G, N, B, C, D)
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """An estimate from noise samples, and its standard error."""
-
+class Estimate(NamedTuple):
     value: Floats
-    error: Floats
+    error: Floats  #: its standard error
 
 
 def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrder:
@@ -66,7 +64,7 @@ def smoothed_first_order(
     """The same for the soft-smoothed members, estimated from noise samples in equal groups.
 
     The seed and an input's index determine its noise, which all members share. `draws` is rounded down to
-    a multiple of `groups`. `batch_size` samples are evaluated at a time, at least one of each group.
+    a multiple of `groups`.
     """
     given = f"{draws} draws in {groups} groups"
     check(groups >= 3 and draws >= groups, "draws must make at least 3 groups", given)
@@ -107,21 +105,10 @@ def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: floa
     )
 
 
-def smoothed_eri(smoothed: FirstOrder, r: float, weights: ArrayLike | None = None) -> Estimate:
-    """eq:Itilde of WE for every input and rival, with standard errors, (B, C); equal weights by default."""
-
-    def eri(margins: Floats, gradients: Floats) -> Floats:
-        return weighted_estimate(margins, gradients, weights, beta=0.0).eri(r)
-
-    return jackknife(eri, smoothed.margins, smoothed.gradients)
-
-
 def inner(a: Floats, b: Floats) -> Floats:
     """<E a, E b> from group means (G, ..., D) by the formula at the head.  -> (...)"""
-    groups = len(a)
-    of_sums = np.einsum("...d,...d->...", a.sum(0), b.sum(0))
-    within = np.einsum("g...d,g...d->...", a, b)
-    return np.asarray((of_sums - within) / (groups * (groups - 1)))
+    of_sums, within = np.einsum("...d,...d->...", a.sum(0), b.sum(0)), np.einsum("g...d,g...d->...", a, b)
+    return np.asarray((of_sums - within) / (len(a) * (len(a) - 1)))
 
 
 def length(a: Floats) -> Floats:

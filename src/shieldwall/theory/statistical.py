@@ -9,28 +9,33 @@ that the members' scores are independent, and symmetric about one mean mu.
     d_w          |w|_2^2 / |w|_1^2, w the weights of WE
 
 The bounds need mu > t(lambda); they are NaN where it fails. Functions of numbers also take arrays.
+
+Scores that are uniform on [a, b] (adx-subsec:3-3) have mu, s = `uniform_scores(a, b)` and s_f =
+`least_deviation(s, N)`, so that
+
+    K_i = (b - a) / ((a + b) / 2 - t(lambda_i)),    c_N = 2 N / ((N + 1)^2 (N + 2))
+    thm:lower-bound-weighted-uniform: P(WE = y0) >= 1 - p - d_w K_1^2 / 24     `we_bound`
+    thm:lower-bound-our-uniform:      P(MME = y0) >= 1 - p - c_N K_2^2 / 4     `mme_bound`
+
+The paper prints d_w K_1^2 / 12 for WE: see docs/equations.md.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.errors import check
-from shieldwall.theory.conditions import Floats, checked_weights, floats
+from shieldwall.theory.conditions import Floats, checked_weights, floats, normalized_weights
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Mean and variance of a statistical margin."""
-
+class Moments(NamedTuple):
     mean: Floats
     variance: Floats
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
     we_below: Floats  #: below it, WE's bound is the larger one for any weights
@@ -41,8 +46,8 @@ class Thresholds:
 def single_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
     """max_{y != y0} f(x)_y / (1 - f(x)_{y0}), 0 for 0 / 0 (def:strong-runner-up-single-model).
 
-    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is the sum
-    over the wrong classes, which is precise where f_{y0} is nearly 1.
+    Confidences (..., D, K) at D samples, and one true class or D of them -> (..., D). 1 - f_{y0} is summed
+    over the wrong classes, for f_{y0} near 1.
     """
     wrong = _wrong_classes(confidences, truth)
     return _portion(wrong.max(-1), wrong.sum(-1))
@@ -83,14 +88,13 @@ def threshold_score(lam: ArrayLike) -> Floats:
 
 def weight_concentration(weights: ArrayLike) -> float:
     """d_w = |w|_2^2 / |w|_1^2: 1/N for equal weights, 1 where one member has it all."""
-    w = checked_weights(weights)
-    return float((w**2).sum() / w.sum() ** 2)
+    return float((normalized_weights(weights) ** 2).sum())
 
 
 def we_margin(scores: ArrayLike, lam1: float, weights: ArrayLike | None = None) -> Floats:
     """X1-hat (adx-def:X1) = (1 + lambda_1) sum_j w_j f_j - lambda_1 |w|_1, scores (N, D) -> (D,).
 
-    P(WE = y0) >= 1 - p - P(X1-hat <= 0), and the same for MME: fact:connection-margin-robustness.
+    fact:connection-margin-robustness: P(WE = y0) >= 1 - p - P(X1-hat <= 0), and the same for MME.
     """
     scores = floats(scores)
     w = checked_weights(weights, len(scores))
@@ -104,19 +108,16 @@ def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
 
 
 def we_moments(mu: ArrayLike, s: ArrayLike, lam1: ArrayLike, weights: ArrayLike) -> Moments:
-    """lemma:expectation-variance-compare, mean and variance of X1-hat:
+    """Of X1-hat: ((1 + lambda_1) mu - lambda_1) |w|_1 and (1 + lambda_1)^2 s^2 |w|_2^2.
 
-    ((1 + lambda_1) mu - lambda_1) |w|_1   and   (1 + lambda_1)^2 s^2 |w|_2^2.
+    lemma:expectation-variance-compare, and for uniform scores lemma:expectation-variance-compare-uniform.
     """
     mu, s, lam1, w = floats(mu), floats(s), floats(lam1), checked_weights(weights)
     return Moments(((1 + lam1) * mu - lam1) * w.sum(), ((1 + lam1) * s) ** 2 * (w**2).sum())
 
 
 def mme_moments(mu: ArrayLike, s_f: ArrayLike, lam2: ArrayLike) -> Moments:
-    """lemma:expectation-variance-compare, mean of X2-hat and an upper bound on its variance:
-
-    2 (1 + lambda_2) mu - 2 lambda_2   and   4 (1 + lambda_2)^2 s_f^2.
-    """
+    """Of X2-hat: 2 (1 + lambda_2) mu - 2 lambda_2, and an upper bound, 4 (1 + lambda_2)^2 s_f^2."""
     mu, s_f, lam2 = floats(mu), floats(s_f), floats(lam2)
     return Moments(2 * ((1 + lam2) * mu - lam2), (2 * (1 + lam2) * s_f) ** 2)
 
@@ -170,16 +171,64 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
 def thresholds(
     mu: ArrayLike, lam2: ArrayLike, s: ArrayLike, s_f: ArrayLike, members: ArrayLike
 ) -> Thresholds:
-    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1."""
+    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1.
+
+    Of uniform scores (cor:comparision-statistical-lower-bound-uniform), 1/C is (N + 1) sqrt((N + 2) / (12 N))
+    in eq:cor2-1-uniform and (N + 1) / N sqrt((N + 2) / 12) in eq:cor2-2-uniform; the paper has 6 for 12.
+    """
     c = floats(s_f) / floats(s)
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
 
 
 def member_counts(members: ArrayLike) -> Floats:
-    """Numbers of members, as floats; less than one is refused."""
     n = floats(members)
     check((n >= 1).all(), "an ensemble has at least one member", n.min(initial=np.inf))
     return n
+
+
+def uniform_scores(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    """mu = (a + b) / 2 and s = (b - a) / sqrt(12) of scores that are uniform on [a, b]."""
+    low, high = floats(a), floats(b)
+    check((low < high).all(), "scores lie in [a, b] with a < b", f"a = {low.tolist()}, b = {high.tolist()}")
+    return (low + high) / 2, (high - low) / math.sqrt(12.0)
+
+
+def least_deviation(s: ArrayLike, members: ArrayLike) -> Floats:
+    """s_f of N uniform scores of deviation s, fact:min-uniform-rv; s_f^2 = c_N (b - a)^2 / 2."""
+    n = member_counts(members)
+    return floats(s) * np.sqrt(12 * n / (n + 2)) / (n + 1)
+
+
+def single_bound_uniform(a: ArrayLike, b: ArrayLike, lam3: ArrayLike, p: ArrayLike) -> Floats:
+    """P(F = y0) >= 1 - p - tau at any mu, tau = (t(lambda_3) - a) / (b - a): prop:lower-bound-single-unif."""
+    return mme_bound_uniform_exact(a, b, lam3, p, 1)
+
+
+def mme_bound_uniform_exact(
+    a: ArrayLike, b: ArrayLike, lam2: ArrayLike, p: ArrayLike, members: ArrayLike
+) -> Floats:
+    """1 - p - P(X2-hat <= 0), with that probability itself instead of a bound on it; not in the paper.
+
+    With tau = (t(lambda_2) - a) / (b - a), cut to [0, 1], it is (2 tau)^N / 2 for tau <= 1/2 and
+    1 - (2 - 2 tau)^N / 2 above, because the least and the largest of N uniform numbers on [0, 1] have
+
+        P(u_min + u_max <= z) = integral_0^{z/2} N (z - 2 u)^(N - 1) du = z^N / 2,    z <= 1.
+    """
+    mu, s = uniform_scores(a, b)
+    tau = np.clip(0.5 - _gap(mu, lam2) / (math.sqrt(12.0) * s), 0.0, 1.0)
+    tail = (2 * np.minimum(tau, 1 - tau)) ** member_counts(members) / 2
+    return 1 - floats(p) - np.where(tau <= 0.5, tail, 1 - tail)
+
+
+def members_beyond_which_mme_wins(mu: float, lam2: float) -> int:
+    """The least whole N > 12 (1 - t(lambda_2) / mu)^-2 - 2 (eq:cor2-3-uniform).
+
+    From this N on, of uniform scores, `mme_bound` is above `we_bound` for any weights and any lambda_1.
+    """
+    share = float(threshold_score(lam2)) / mu if mu > 0 else math.inf
+    rule = f"MME has a bound where mu exceeds lambda_2 / (1 + lambda_2) = {threshold_score(lam2):g}"
+    check(share < 1.0, rule, f"mu = {mu:g}")
+    return math.floor(12.0 / (1.0 - share) ** 2 - 2.0) + 1
 
 
 def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
@@ -188,8 +237,8 @@ def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
 
 def _samples(portions: ArrayLike) -> Floats:
     samples = floats(portions)
-    is_line = samples.ndim == 1 and len(samples)
-    check(is_line, "the portions of one model at D samples, (D,), are needed", samples.shape)
+    fits = samples.ndim == 1 and len(samples)
+    check(fits, "the portions of one model at D samples, (D,), are needed", samples.shape)
     return samples
 
 

@@ -10,14 +10,13 @@ If both smoothed members return the true class y0 with probability over 1/2,
     EAS: p <= 1/2                                       implies   r_H >= r_G,
 
 with the radii r_G = sigma Phi^-1(P(MME = y0)) of EBS (adx-prop:rob-radii-before) and r_H = sigma/2
-(Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). MME returns the label of one of its two members,
-so P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab), and the first threshold equals (max(p_a, p_b) - p_ab) / (p_a
-+ p_b - 2 p_ab). So the first case is P(MME = y0) > max(p_a, p_b), and the second is P(MME = y0) <= (p_a +
-p_b) / 2. Both hold for the radii of other noise too, because r_H is at most the radius for max(p_a, p_b)
-and at least that for (p_a + p_b) / 2.
+(Phi^-1(p_a) + Phi^-1(p_b)) of EAS (thm:rob-radii-after). As MME returns the label of one of its two members,
+P(MME = y0) = p_ab + p (p_a + p_b - 2 p_ab), so the first case is P(MME = y0) > max(p_a, p_b), and the second
+is P(MME = y0) <= (p_a + p_b) / 2. Both hold for the radii of other noise too, because r_H is at most the
+radius for max(p_a, p_b) and at least that for (p_a + p_b) / 2.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,8 +28,7 @@ EBS, EAS, OPEN, PREMISES_FAIL = "EBS", "EAS", "open", "premises fail"
 VERDICTS = (EBS, EAS, OPEN, PREMISES_FAIL)
 
 
-@dataclass(frozen=True)
-class PairWins:
+class PairWins(NamedTuple):
     """How often two members, and their MME, returned the true class at the same n samples of one input."""
 
     n: int
@@ -38,11 +36,6 @@ class PairWins:
     second: int
     both: int  #: samples at which both members returned it
     mme: int
-
-    def __post_init__(self) -> None:
-        either, lesser = self.first + self.second - self.both, min(self.first, self.second)
-        fits = 0 <= self.both <= lesser and self.both <= self.mme <= either <= self.n
-        check(fits, f"these counts cannot come from the same {self.n} samples", self)
 
     @property
     def p_a(self) -> float:

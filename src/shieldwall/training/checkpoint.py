@@ -15,14 +15,10 @@ from shieldwall.files import check_seal, load_tensors, load_weights, save_tensor
 class Position(NamedTuple):
     """Where in an epoch a training is."""
 
-    group: int = 0
-    """Of the members that are trained together; those before have finished the epoch."""
-    update: int = 0
-    """The number of updates that this group has made."""
-    noise: str = ""
-    """The state of its noise generator, in hexadecimal digits."""
-    sums: Sequence[dict[str, list[float]]] = ()
-    """What the log's means are made of, of each group so far."""
+    group: int = 0  # of members that are trained together; those before have finished the epoch
+    update: int = 0  # the number of updates that this group has made
+    noise: str = ""  # the state of its noise generator, in hexadecimal digits
+    sums: Sequence[dict[str, list[float]]] = ()  # what the log's means are made of, of each group so far
     seconds: float = 0.0
 
 
@@ -58,10 +54,8 @@ def load(
     if before != now:
         other = ", ".join(part for part in before if part not in now)
         this = ", ".join(part for part in now if part not in before)
-        raise UserError(
-            f"{path} belongs to another training ({other}; this one: {this}); choose another folder, "
-            "or delete it to start again"
-        )
+        advice = "choose another folder, or delete it to start again"
+        raise UserError(f"{path} belongs to another training ({other}; this one: {this}); {advice}")
     for k, member in enumerate(members):
         prefix = f"member.{k}."
         own = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}

@@ -1,10 +1,4 @@
-"""Denoised smoothing (Salman et al. 2020): train a denoiser D_i before a classifier F that is held fixed.
-
-    MSE        1/P |D_i(x + eps) - x|_2^2            P = C H W
-    stability  CE( F(D_i(x + eps)), c(x) ),          c(x) = argmax_c F(x)_c
-
-No labels are used. D_i(x + eps) (m * B, C, H, W); F(D_i(x + eps)) (m * B, K); c(x) (B,).
-"""
+"""Denoised smoothing (Salman et al. 2020): train a denoiser D_i before a classifier F that is held fixed."""
 
 import math
 from dataclasses import dataclass
@@ -15,20 +9,19 @@ from torch.nn import functional as F
 
 from shieldwall.errors import UserError, describe
 from shieldwall.models.denoised import Denoised
-from shieldwall.training.objective import MemberObjective, NoisyBatch, widened
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, widened
 
 
 @dataclass(frozen=True)
 class Denoising(MemberObjective):
     """L = sum_i 1/m sum_j [ mse * 1/P |D_i(x + eps_j) - x|^2 + stability * CE( F(D_i(x + eps_j)), c(x) ) ].
 
-    Member i is `sw.Denoised(D_i, F)`; c(x) is the answer of F at the image without noise.
+    Member i is `sw.Denoised(D_i, F)`, P = C H W, and c(x) = argmax_c F(x)_c the answer of F at the image
+    without noise. No labels are used.
     """
 
-    mse: float = 1.0
-    """The weight of the denoised image's squared error."""
-    stability: float = 1.0
-    """The weight of the cross-entropy to the classifier's answer at the clean image."""
+    mse: float = 1.0  #: the weight of the denoised image's squared error
+    stability: float = 1.0  #: the weight of the cross-entropy to the classifier's answer at the clean image
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,9 +29,7 @@ class Denoising(MemberObjective):
             given = f"{self.mse} and {self.stability}"
             raise UserError(f"mse and stability must not be negative, and not both be 0; given: {given}")
 
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         if not isinstance(member, Denoised):
             raise UserError(f"members must be sw.Denoised(denoiser, classifier); given: {describe(member)}")
         with torch.no_grad():
@@ -46,5 +37,4 @@ class Denoising(MemberObjective):
         images = widened(member.denoiser(batch.noisy))
         error = (batch.by_copy(images) - batch.x).square().mean()
         stability = F.cross_entropy(logits, answers.repeat(batch.copies))
-        terms = {"mse": error.detach(), "stability": stability.detach()}
-        return self.mse * error + self.stability * stability, terms
+        return self.mse * error + self.stability * stability, {"mse": error, "stability": stability}

@@ -16,7 +16,6 @@ stops before the images.
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
@@ -26,23 +25,19 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._triton import has_triton
 
-Options = tuple[list[int], list[int], list[int], int]
-"""A convolution's stride, padding, dilation and groups."""
+Options = tuple[list[int], list[int], list[int], int]  #: a convolution's stride, padding, dilation and groups
 
 BLOCK = 4
 """Pixels in each direction that are computed together where an input gradient has one channel, on a CPU."""
 
 
-class _Replace(TorchFunctionMode):
+class NativeDoubleBackward(TorchFunctionMode):
+    """Forward passes inside record layers whose double backward is fast."""
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return _REPLACED.get(func, func)(*args, **(kwargs or {}))
-
-
-def native_double_backward() -> AbstractContextManager[object]:
-    """Forward passes inside record layers whose double backward is fast."""
-    return _Replace()
 
 
 def _conv2d(
@@ -129,23 +124,31 @@ def _input_gradient_by_blocks(grad: Tensor, weight: Tensor, padding: list[int]) 
     return F.pixel_shuffle(F.conv2d(grad, torch.cat(kernels), stride=BLOCK, padding=rest), BLOCK)
 
 
+class _Piecewise(torch.autograd.Function):
+    """out = f(x) with a Jacobian J that is constant around x: gI = J^T gO
+
+    `forward` gives the outputs, of which only the first has a gradient, and what `gradient` takes after gO.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, forward: Callable[..., Any], gradient: Callable[..., Tensor]) -> Any:
+        outputs, kept = forward(x)
+        ctx.save_for_backward(*kept)
+        ctx.gradient = gradient
+        ctx.mark_non_differentiable(*outputs[1:])
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> Any:
+        return ctx.gradient(grad, *(kept.detach() for kept in ctx.saved_tensors)), None, None
+
+
 def _relu(x: Tensor, inplace: bool = False) -> Any:
-    return _ReLU.apply(x)  # type: ignore[no-untyped-call]
-
-
-class _ReLU(torch.autograd.Function):
-    """out = max(x, 0)"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
+    def forward(x: Tensor) -> Any:
         out = torch.relu(x)
-        ctx.save_for_backward(out)
-        return out
+        return (out,), (out,)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        (out,) = ctx.saved_tensors
-        return torch.ops.aten.threshold_backward(grad, out.detach(), 0)
+    return _Piecewise.apply(x, forward, lambda grad, out: torch.ops.aten.threshold_backward(grad, out, 0))[0]  # type: ignore[no-untyped-call]
 
 
 def _max_pool2d(
@@ -153,26 +156,16 @@ def _max_pool2d(
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     options = *map(_pair, (kernel_size, stride or kernel_size, padding, dilation)), ceil_mode
-    out, indices = _MaxPool.apply(x, options)  # type: ignore[no-untyped-call]
-    return (out, indices) if return_indices else out
 
-
-class _MaxPool(torch.autograd.Function):
-    """out = x at the largest entry of each window"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, options: Any) -> Any:
+    def forward(x: Tensor) -> Any:
         out, indices = torch.ops.aten.max_pool2d_with_indices(x, *options)
-        ctx.save_for_backward(x, indices)
-        ctx.options = options
-        ctx.mark_non_differentiable(indices)
-        return out, indices
+        return (out, indices), (x, indices)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Any) -> Any:
-        x, indices = ctx.saved_tensors
-        for_x = torch.ops.aten.max_pool2d_with_indices_backward(grad, x.detach(), *ctx.options, indices)
-        return for_x, None
+    def gradient(grad: Tensor, x: Tensor, indices: Tensor) -> Any:
+        return torch.ops.aten.max_pool2d_with_indices_backward(grad, x, *options, indices)
+
+    out, indices = _Piecewise.apply(x, forward, gradient)  # type: ignore[no-untyped-call]
+    return (out, indices) if return_indices else out
 
 
 def _batch_norm(
@@ -183,13 +176,6 @@ def _batch_norm(
     if not training or weight is None or bias is None:
         return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
     return _BatchNorm.apply(x, weight, bias, running_mean, running_var, momentum, eps)  # type: ignore[no-untyped-call]
-
-
-def _batch_norm_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, r: Tensor, eps: float, mask: list[bool]
-) -> Any:
-    """The gradients of input, weight and bias, those that the mask asks for."""
-    return torch.ops.aten.native_batch_norm_backward(grad, x, weight, None, None, mean, r, True, eps, mask)
 
 
 class _BatchNorm(torch.autograd.Function):
@@ -212,8 +198,8 @@ class _BatchNorm(torch.autograd.Function):
         if torch.is_grad_enabled():
             for_x = _BatchNormInputGradient.apply(grad, x, weight, mean, r, ctx.eps)  # type: ignore[no-untyped-call]
             return for_x, None, None, None, None, None, None
-        gradients = _batch_norm_backward(grad, x, weight, mean, r, ctx.eps, list(ctx.needs_input_grad[:3]))
-        return *gradients, None, None, None, None
+        own = None, None, mean, r, True, ctx.eps, list(ctx.needs_input_grad[:3])
+        return *torch.ops.aten.native_batch_norm_backward(grad, x, weight, *own), None, None, None, None
 
 
 class _BatchNormInputGradient(torch.autograd.Function):
@@ -224,7 +210,8 @@ class _BatchNormInputGradient(torch.autograd.Function):
         ctx: Any, grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, r: Tensor, eps: float
     ) -> Any:
         ctx.save_for_backward(grad, x, weight, mean, r)
-        return _batch_norm_backward(grad, x, weight, mean, r, eps, [True, False, False])[0]
+        own = None, None, mean, r, True, eps, [True, False, False]
+        return torch.ops.aten.native_batch_norm_backward(grad, x, weight, *own)[0]
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Any:

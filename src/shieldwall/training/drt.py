@@ -21,9 +21,8 @@ valid at x if both of its members classify x correctly. The options choose betwe
 The defaults have the paper's effect on certified accuracy; the loss as printed (`DRT.as_printed`) has not:
 docs/equations.md has the numbers. Where nothing is valid a term is 0.
 
-The gradient of a norm is d||g|| = <g / ||g||, dg>, its unit vector held constant, and the directions of
-all pairs of a member add up. So each member needs one derivative of its input gradient along one direction:
-the cost grows with N, not with the number of pairs. By turns (adxsec:alternative-design) one member needs it.
+Each member needs one derivative of its input gradient (`gradient_diversity`): the cost grows with N, not with
+the number of pairs. By turns (adxsec:alternative-design) one member needs it.
 """
 
 from collections.abc import Sequence
@@ -37,8 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from shieldwall.errors import UserError, checked, describe
-from shieldwall.noise.distributions import Noise
-from shieldwall.training.double_backward import native_double_backward
+from shieldwall.training.double_backward import NativeDoubleBackward
 from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, member_logits, widened
 
 CHOICES = {
@@ -53,10 +51,8 @@ class DRT(Objective):
     """DRT around any objective that is a sum over members."""
 
     base: MemberObjective
-    rho_gd: float
-    """The paper's rho_1; 0 leaves the confidence-margin term alone."""
-    rho_cm: float
-    """The paper's rho_2; 0 leaves the gradient-diversity term alone."""
+    rho_gd: float  #: the paper's rho_1; 0 leaves the confidence-margin term alone
+    rho_cm: float  #: the paper's rho_2; 0 leaves the gradient-diversity term alone
     norm: str = "squared"
     average: str = "valid"
     cm_over: str = "members"
@@ -66,8 +62,7 @@ class DRT(Objective):
     turns: bool = False
     update: int = field(default=0, metadata={"option": False})
     """Whose turn it is, modulo the number of members."""
-    warmup: int = 0
-    """Epochs over which both weights grow linearly to their full size; 0 for none."""
+    warmup: int = 0  #: epochs over which both weights grow linearly to their full size; 0 for none
     min_members: ClassVar[int] = 2
 
     @classmethod
@@ -86,82 +81,64 @@ class DRT(Objective):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}; given: {getattr(self, name)!r}")
 
-    @property
-    def noise(self) -> Noise:  # type: ignore[override]
-        return self.base.noise
-
-    @property
-    def num_noise(self) -> int:  # type: ignore[override]
-        return self.base.num_noise
+    def draw(self, x: Tensor, y: Tensor, generator: torch.Generator) -> NoisyBatch:
+        return self.base.draw(x, y, generator)
 
     def at_epoch(self, epoch: int) -> Self:
         scale, base = self._warmed_up(epoch, self.warmup), self.base.at_epoch(epoch)
         return replace(self, base=base, rho_gd=scale * self.rho_gd, rho_cm=scale * self.rho_cm, warmup=0)
-
-    @property
-    def is_recordable(self) -> bool:  # type: ignore[override]
-        return not self.turns
 
     def at_update(self, update: int) -> Self:
         return replace(self, update=update) if self.turns else self
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         self.check_members(len(members))
+        count = len(members)
         taken = [batch.noisy if self.points == "noisy" else self.base.inputs(m, batch) for m in members]
         points = [inputs.detach().requires_grad_(self.rho_gd > 0) for inputs in taken]
-        trained = [not self.turns or k == self.update % len(members) for k in range(len(members))]
+        trained = [not self.turns or k == self.update % count for k in range(count)]
         logits = []
         for member, inputs, is_trained in zip(members, points, trained, strict=True):
-            with native_double_backward() if is_trained else nullcontext():
+            with NativeDoubleBackward() if is_trained else nullcontext():
                 logits.append(member_logits(member, inputs))
-        base_logits = logits
-        if self.points == "noisy" and self.base.has_own_inputs:
-            base_logits = [member_logits(m, self.base.inputs(m, batch)) for m in members]
+        base_logits = list(logits)
+        if self.points == "noisy":
+            for k, member in enumerate(members):
+                if (own := self.base.inputs(member, batch)) is not batch.noisy:
+                    base_logits[k] = member_logits(member, own)
         base = self.base.sum_of_losses(members, batch, base_logits)
         margins = [true_margin(own, batch.labels) for own in logits]
-        is_correct = torch.stack([own.detach().argmax(-1) == batch.labels for own in logits])
-        correct = is_correct.to(margins[0].dtype)
-        groups = self._groups(correct, [runner_up(own, batch.labels) for own in logits], batch)
-        counted = torch.stack(self._in_turn(margins, trained))
+        everyone = tuple(range(count))
+        groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
+        weighted = self._weighted(groups, logits, batch)
+        counted = [margin if own else margin.detach() for margin, own in zip(margins, trained, strict=True)]
+        of_margins = weighted
         if self.cm_over == "members":
-            cm = -(self._weights(correct, batch) * counted).sum()
-        else:
-            cm = confidence_margin(counted, groups)
-        total, terms = base.total + self.rho_cm * cm, {**base.terms, "cm": cm.detach()}
+            of_margins = self._weighted([(k,) for k in everyone], logits, batch)
+        cm = confidence_margin(counted, of_margins)
+        slope = count if self.turns else 1
+        total, terms = base.total + self.rho_cm * _steepened(cm, slope), {**base.terms, "cm": cm.detach()}
         if self.rho_gd:
             gradients = [
                 torch.autograd.grad(margin.sum(), inputs, create_graph=is_trained, retain_graph=True)[0]
                 for margin, inputs, is_trained in zip(margins, points, trained, strict=True)
             ]
-            gradients = self._in_turn(gradients, trained)
-            gd = gradient_diversity(gradients, groups, squared=self.norm == "squared")
-            total = total + self.rho_gd * gd
-            terms |= {"gd": gd.detach(), "cosine": mean_cosine([g.detach() for g in gradients], groups)}
+            gd = gradient_diversity(gradients, weighted, squared=self.norm == "squared")
+            total = total + self.rho_gd * _steepened(gd, slope)
+            terms |= {"gd": gd.detach(), "cosine": mean_cosine([g.detach() for g in gradients], weighted)}
         return Loss(total, terms, base.accuracies)
 
-    def _weights(self, valid: Tensor, batch: NoisyBatch) -> Tensor:
-        """What each entry counts in an average, from its validity, 0. or 1.: (rows, B) -> (rows, B)"""
-        return batch.weights(valid) if self.average == "valid" else valid / valid.shape[1]
-
-    def _in_turn(self, values: Sequence[Tensor], trained: Sequence[bool]) -> list[Tensor]:
-        """The members' values; by turns only that of one has a gradient, N times as long."""
-        if not self.turns:
-            return list(values)
-        return [
-            value.detach() + len(values) * (value - value.detach()) if is_trained else value.detach()
-            for value, is_trained in zip(values, trained, strict=True)
-        ]
-
-    def _groups(self, correct: Tensor, runners_up: Sequence[Tensor], batch: NoisyBatch) -> "list[Group]":
-        """All pairs of members, or all members at once, from who is correct where, 0. or 1.  (N, B)"""
-        everyone = tuple(range(len(correct)))
-        groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
+    def _weighted(
+        self, groups: Sequence[tuple[int, ...]], logits: Sequence[Tensor], batch: NoisyBatch
+    ) -> "list[Group]":
+        """The groups with what each counts in an average, from where it is valid."""
+        labels = batch.labels
+        correct = torch.stack([own.detach().argmax(-1) == labels for own in logits]).to(logits[0].dtype)
         valid = torch.stack([_rows(correct, group).prod(0) for group in groups])
         if self.runner_up == "same":
-            runners = torch.stack(list(runners_up))
-            same = [_rows(runners, group).eq(runners[group[0]]).all(0) for group in groups]
-            valid = valid * torch.stack(same)
-        weights = self._weights(valid, batch)
+            runners = torch.stack([runner_up(own, labels) for own in logits])
+            valid = valid * torch.stack([_rows(runners, g).eq(runners[g[0]]).all(0) for g in groups])
+        weights = batch.weights(valid) if self.average == "valid" else valid / valid.shape[1]
         return [Group(group, weight) for group, weight in zip(groups, weights, strict=True)]
 
 
@@ -169,11 +146,15 @@ class Group(NamedTuple):
     """Members whose terms are added up, and what that counts at each input."""
 
     members: tuple[int, ...]
-    weight: Tensor
-    """(B,): zero where not all of these members are correct."""
+    weight: Tensor  #: (B,): zero where not all of these members are correct
 
 
-def _rows(values: Tensor, members: Sequence[int]) -> Tensor:
+def _steepened(value: Tensor, slope: int) -> Tensor:
+    """The value, with its gradient multiplied."""
+    return value.detach() + slope * (value - value.detach())
+
+
+def _rows(values: Tensor | Sequence[Tensor], members: Sequence[int]) -> Tensor:
     """Some rows of (N, B). A list as an index would be copied to the GPU, which a recorded step cannot do."""
     return torch.stack([values[i] for i in members])
 
@@ -191,17 +172,17 @@ def true_margin(logits: Tensor, labels: Tensor) -> Tensor:
     return true - runner_up
 
 
-def confidence_margin(margins: Tensor, groups: Sequence[Group]) -> Tensor:
-    """L_CM over groups: minus the weighted sum of their members' margins (N, B)."""
-    return -torch.stack([(weight * _rows(margins, members).sum(0)).sum() for members, weight in groups]).sum()
+def confidence_margin(margins: Sequence[Tensor], groups: Sequence[Group]) -> Tensor:
+    """L_CM over groups: minus the weighted sum of their members' margins, each (B,)."""
+    return -torch.stack([weight * _rows(margins, members).sum(0) for members, weight in groups]).sum()
 
 
 def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], *, squared: bool) -> Tensor:
     """L_GD: the weighted sum of the groups' norms, differentiated through one direction per member.
 
-    The value is that of the norms; its gradient is that of sum_i <direction_i, g_i> with
-    direction_i = sum over i's groups of the group's summed gradient, times twice its weight where norms are
-    squared, else its weight over the norm (zero where that sum is zero, so that no NaN arises there).
+    As d||g|| = <g / ||g||, dg>, its unit vector held constant, the gradient is that of
+    sum_i <direction_i, g_i> with direction_i = sum over i's groups of the group's summed gradient times twice
+    its weight where norms are squared, else its weight over the norm (zero where the norm is, and no NaN).
     """
     fixed = [widened(gradient.detach()) for gradient in gradients]
     directions = [torch.zeros_like(gradient) for gradient in fixed]

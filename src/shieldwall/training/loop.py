@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,15 @@ from shieldwall.recipes.recipe import Schedule
 from shieldwall.training import checkpoint as checkpoints
 from shieldwall.training.checkpoint import Position
 from shieldwall.training.objective import Loss, Objective
-from shieldwall.training.step import Arithmetic, Step, make_optimizer
+from shieldwall.training.step import Step, make_optimizer
 
 Record = dict[str, Any]
 """One epoch of the log: epoch, lr, loss, the objective's terms, the weakest member's accuracy, seconds."""
 Sums = dict[str, Tensor]
 """Sums over the images of an epoch so far, over this process's rows: "" is the loss, then the terms."""
-ACCURACIES = " accuracies"
-"""The name of the members' own accuracies among the sums."""
-ASK_EVERY = 50
-"""Updates after which several processes agree whether to write a checkpoint."""
-WEAKEST = "weakest"
-"""The name of the least accuracy of a member in the log."""
+ACCURACIES = " accuracies"  # the name of the members' own accuracies among the sums
+ASK_EVERY = 50  # updates after which several processes agree whether to write a checkpoint
+WEAKEST = "weakest"  # the name of the least accuracy of a member in the log
 LEARNED, DEAD = 0.25, 0.05
 """Above chance by so much a member has learned something; by less than the other, nothing is left of it."""
 
@@ -47,7 +45,6 @@ def train(
     """Train the members in place, and return one record per epoch.
 
     Args:
-        data: the training split; a small one is moved to the device once and stays there.
         objective: what to minimise, such as `sw.GaussianAugmentation(sw.Gaussian(0.25))`.
         seed: fixes the order of the images and all noise, epoch by epoch.
         independent: train each member on an order and noise of its own. By default all see the same batches,
@@ -58,9 +55,8 @@ def train(
             resume in mid-epoch with rank 0's batch-norm statistics, which SmoothAdv's attack sees.
         on_epoch: called after each epoch with all records so far.
         on_batch: called after each batch with the number of images seen since the first epoch.
-        world: the processes that train together, by default this one alone; see `distributed`. All
-            make this call with the same arguments. The first of them reads and writes the checkpoint
-            and makes the calls back.
+        world: the processes that train together, by default this one alone. All make this call with the
+            same arguments; the first reads and writes the checkpoint and makes the calls back.
     """
     members = as_member_list(members)
     check_modules(members)
@@ -79,26 +75,22 @@ def train(
         to_device(member, where)
     members = _with_scores(members, data.images([0]).to(where), int(data.labels.max()))
     groups = [(member,) for member in members] if independent else [tuple(members)]
-    optimizers = [
-        make_optimizer(group, schedule.lr, schedule.momentum, schedule.weight_decay, where)
-        for group in groups
-    ]
-    fingerprint = f"{objective}, {schedule}, seed={seed}, members={len(members)}"
-    fingerprint += f", independent={independent}, images={len(data)}"
-    path = Path(checkpoint) if checkpoint is not None else None
-    if path is not None:
-        fingerprint += f", data={data.digest()}"
+    optimizers = [make_optimizer(group, schedule, where) for group in groups]
+    counts = f"members={len(members)}, independent={independent}, images={len(data)}"
+    fingerprint = f"{objective}, {schedule}, seed={seed}, {counts}"
+    path = Path(checkpoint) if checkpoint is not None and world.is_main else None
     records: list[Record] = []
     at = Position()
-    if world.is_main and path is not None and path.exists():
-        records, at = checkpoints.load(path, members, optimizers, fingerprint)
+    if path is not None:
+        fingerprint += f", data={data.digest()}"
+        if path.exists():
+            records, at = checkpoints.load(path, members, optimizers, fingerprint)
     records, at = world.broadcast((records, at))
     copy_state_from_first(world, members, optimizers)
 
     chance = float(data.labels.bincount().max()) / len(data)
     data = data.to(where)
     noises = [torch.Generator(device=where) for _ in groups]
-    arithmetic = Arithmetic(schedule.precision, schedule.clip)
     updates = -(-len(data) // schedule.batch_size)
     saved = time.monotonic()
     steps: list[Step] = []
@@ -106,7 +98,7 @@ def train(
         current = objective.at_epoch(epoch)
         if not steps or current != steps[0].objective:
             steps = [
-                Step(group, current, optimizer, noise, arithmetic, world)
+                Step(group, current, optimizer, noise, schedule, world)
                 for group, optimizer, noise in zip(groups, optimizers, noises, strict=True)
             ]
         started = time.perf_counter() - at.seconds
@@ -129,7 +121,7 @@ def train(
                     noise = bytes(noises[k].get_state().tolist()).hex()
                     totals = [{name: world.sum(v.clone()).tolist() for name, v in s.items()} for s in sums]
                     at = Position(k, update + 1, noise, totals, time.perf_counter() - started)
-                    if world.is_main and path is not None:
+                    if path is not None:
                         checkpoints.save(path, members, optimizers, records, fingerprint, at)
                     saved = time.monotonic()
                 if world.is_main and on_batch is not None:
@@ -143,7 +135,7 @@ def train(
         check_alive(records, chance)
         # All processes continue with what a checkpoint holds, or a resumed training would differ.
         copy_buffers_from_first(world, members)
-        if world.is_main and path is not None:
+        if path is not None:
             checkpoints.save(path, members, optimizers, records, fingerprint)
         saved = time.monotonic()
         if world.is_main and on_epoch is not None:
@@ -169,19 +161,16 @@ def _with_scores(members: Sequence[nn.Module], image: Tensor, largest: int) -> l
         outputs = [as_classifier(member, image)(image) for member in members]
         classes = scores_of(outputs[0]).shape[-1]
     if largest >= classes:
-        raise UserError(
-            f"labels go up to {largest}, but the members have only {classes} classes (0 to {classes - 1})"
-        )
+        of_members = f"the members have only {classes} classes (0 to {classes - 1})"
+        raise UserError(f"labels go up to {largest}, but {of_members}")
     pairs = zip(members, outputs, strict=True)
     return [member if isinstance(out, Tensor) else Classifier(member) for member, out in pairs]
 
 
 def _continued(totals: dict[str, list[float]], world: ProcessGroup, device: torch.device) -> Sums:
     """Sums over all processes, which the first continues."""
-    tensors = {
-        name: torch.tensor(total, dtype=torch.float64, device=device) for name, total in totals.items()
-    }
-    return {name: world.is_main * total for name, total in tensors.items()}
+    tensor = partial(torch.tensor, dtype=torch.float64, device=device)
+    return {name: world.is_main * tensor(total) for name, total in totals.items()}
 
 
 def _added(sums: Sums, loss: Loss, rows: int) -> Sums:
@@ -245,12 +234,7 @@ def _check_kinds(data: object, objective: object, schedule: object) -> None:
         raise UserError(f"data must be a split to train on; given: {describe(data)}; pass {hint}")
     if int(data.labels.min()) < 0:
         raise UserError("the images have no labels; give labels, or put them into a folder for each class")
-    if not isinstance(objective, Objective):
-        example = "sw.GaussianAugmentation(sw.Gaussian(0.25))"
-        raise UserError(
-            f"objective must be a training method, such as {example}; given: {describe(objective)}"
-        )
-    if not isinstance(schedule, Schedule):
-        raise UserError(
-            f"schedule must be a Schedule, such as sw.Schedule(epochs=10); given: {describe(schedule)}"
-        )
+    rule = "objective must be a training method, such as sw.GaussianAugmentation(sw.Gaussian(0.25))"
+    check(isinstance(objective, Objective), rule, describe(objective))
+    rule = "schedule must be a Schedule, such as sw.Schedule(epochs=10)"
+    check(isinstance(schedule, Schedule), rule, describe(schedule))

@@ -7,21 +7,18 @@
 
 Only images that the smoothed member gets right (gap > 0) have a radius to widen. The sum of R is divided by
 the size B of the whole batch, as in the original, not by their number. beta sharpens softmax towards the
-argmax that certification counts. lam is 0 in the first `defer` epochs.
-
-logits (k, B, K); p, q (B, K); gap (B,).
+argmax that certification counts.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from shieldwall.errors import UserError, checked
+from shieldwall.errors import check, checked
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.training.objective import MemberObjective, NoisyBatch, accuracy
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, accuracy, log_mean_exp
 
 
 @checked
@@ -29,51 +26,37 @@ from shieldwall.training.objective import MemberObjective, NoisyBatch, accuracy
 class MACER(MemberObjective):
     """The likelihood and the radius of smoothed members: L = sum_i 1/B sum_x [ -log p_y + lam * R ].
 
-    p is member i's mean prediction over k noisy copies of x; R = sigma/2 (gamma - gap) is what its
-    certified radius sigma/2 gap lacks, at images x that it gets right.
+    p is member i's mean prediction over k noisy copies of x, R what its certified radius lacks.
     """
 
-    num_noise: int = 16
-    """k, the noisy copies of each image."""
-    lam: float = 16.0
-    """The weight of the robustness term."""
-    gamma: float = 8.0
-    """The gap beyond which a radius is wide enough."""
-    beta: float = 16.0
-    """The inverse temperature of the robustness term."""
-    defer: int = 0
-    """Epochs of classification alone, before the robustness term sets in."""
+    num_noise: int = 16  #: k, the noisy copies of each image
+    lam: float = 16.0  #: the weight of the robustness term
+    gamma: float = 8.0  #: the gap beyond which a radius is wide enough
+    beta: float = 16.0  #: the inverse temperature of the robustness term
+    defer: int = 0  #: epochs of classification alone, before the robustness term sets in
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.noise, Gaussian):
-            raise UserError(f"MACER's radius is that of Gaussian noise; given: {self.noise}")
+        check(isinstance(self.noise, Gaussian), "MACER's radius is that of Gaussian noise", self.noise)
         self._check_not_negative("lam", "defer")
         self._check_positive("gamma", "beta")
 
     def at_epoch(self, epoch: int) -> Self:
         return replace(self, lam=self.lam if epoch >= self.defer else 0.0, defer=0)
 
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         assert isinstance(self.noise, Gaussian)
         by_copy = batch.by_copy(logits)
-        log_p = log_mean_softmax(by_copy)
+        log_p = log_mean_exp(by_copy.log_softmax(-1))
         classification = -log_p.gather(-1, batch.y[:, None]).mean()
-        gap = certified_gap(log_mean_softmax(self.beta * by_copy).exp(), batch.y)
+        gap = certified_gap(log_mean_exp((self.beta * by_copy).log_softmax(-1)).exp(), batch.y)
         hinged = torch.where((gap > 0) & (gap < self.gamma), self.gamma - gap, 0.0)
         robustness = self.noise.sigma / 2 * hinged.mean()
         terms = {
-            "classification": classification.detach(), "robustness": robustness.detach(),
+            "classification": classification, "robustness": robustness,
             "smoothed_accuracy": accuracy(log_p, batch.y),
         }  # fmt: skip
         return classification + self.lam * robustness, terms
-
-
-def log_mean_softmax(logits: Tensor) -> Tensor:
-    """log( 1/k sum_j softmax(logits_j) ), which stays finite where softmax saturates.  (k, B, K) -> (B, K)"""
-    return logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
 def certified_gap(q: Tensor, y: Tensor) -> Tensor:

@@ -14,45 +14,30 @@ import torch
 from torch import Tensor, nn
 
 from shieldwall.distributed import SINGLE, ProcessGroup, Share
-from shieldwall.errors import UserError, check_int
+from shieldwall.errors import check, check_int
 from shieldwall.noise.distributions import Noise, check_noise
+
+MemberLoss = tuple[Tensor, dict[str, Tensor]]
+"""A scalar with gradients to one member, and the terms for the log."""
 
 
 class Loss(NamedTuple):
-    total: Tensor
-    """What the optimizer minimises: a scalar with gradients to every member."""
-    terms: dict[str, Tensor]
-    """What the log shows: detached scalars, averaged over the batch."""
-    accuracies: Tensor
-    """(N,): each member's own accuracy on the batch, so that a member that dies is seen."""
+    total: Tensor  #: what the optimizer minimises: a scalar with gradients to every member
+    terms: dict[str, Tensor]  #: what the log shows: detached scalars, averaged over the batch
+    accuracies: Tensor  #: (N,): each member's own accuracy on the batch, so that a member that dies is seen
 
 
 @dataclass(frozen=True)
 class NoisyBatch:
     """A batch and `copies` noisy versions of each of its images, the same for every member."""
 
-    x: Tensor
-    """(B, C, H, W), clean, in [0, 1]."""
-    y: Tensor
-    """(B,)"""
-    noise: Tensor
-    """(copies * B, C, H, W): copy after copy of the whole batch."""
-    noisy: Tensor
-    """(copies * B, C, H, W) = x + noise, not clipped."""
-    labels: Tensor
-    """(copies * B,)"""
-    share: Share | None = None
-    """The rows that these are of a larger batch; None for all of them."""
-    world: ProcessGroup = SINGLE
-    """The processes that have the other rows."""
-
-    @classmethod
-    def draw(
-        cls, x: Tensor, y: Tensor, noise: Noise, copies: int, generator: torch.Generator
-    ) -> "NoisyBatch":
-        repeated = x.repeat(copies, *(1 for _ in x.shape[1:]))
-        drawn = noise.sample(repeated.shape, generator)
-        return cls(x, y, drawn, repeated + drawn, y.repeat(copies))
+    x: Tensor  #: (B, C, H, W), clean, in [0, 1]
+    y: Tensor  #: (B,)
+    noise: Tensor  #: (copies * B, C, H, W): copy after copy of the whole batch
+    noisy: Tensor  #: (copies * B, C, H, W) = x + noise, not clipped
+    labels: Tensor  #: (copies * B,)
+    share: Share | None = None  #: the rows that these are of a larger batch; None for all of them
+    world: ProcessGroup = SINGLE  #: the processes that have the other rows
 
     def rows_of(self, world: ProcessGroup) -> "NoisyBatch":
         """One process's rows of this batch, under the noise that was drawn for all of it."""
@@ -68,6 +53,10 @@ class NoisyBatch:
     def by_copy(self, values: Tensor) -> Tensor:
         """(copies * B, ...) -> (copies, B, ...)"""
         return values.reshape(self.copies, len(self.x), *values.shape[1:])
+
+    def accuracies(self, logits: Tensor | Sequence[Tensor]) -> Tensor:
+        """Each member's accuracy, from its logits at the noisy images, (N,)."""
+        return torch.stack([accuracy(own, self.labels) for own in logits])
 
     def weights(self, valid: Tensor) -> Tensor:
         """Weights w of entries, from their validity v (0. or 1.): sum(w * values) is the valid ones' mean.
@@ -85,15 +74,11 @@ class NoisyBatch:
 class Objective(ABC):
     """What training minimises."""
 
-    noise: Noise
-    """What is added to the images."""
-    num_noise: int
-    """Noisy copies of each image."""
+    noise: Noise  #: what is added to the images
+    num_noise: int  #: noisy copies of each image
     min_members: ClassVar[int] = 1
     is_separable: ClassVar[bool] = False
     """Whether the loss is a sum over members, so that each can be trained on its own."""
-    is_recordable: ClassVar[bool] = True
-    """Whether all updates of an epoch run the same kernels."""
 
     @abstractmethod
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
@@ -101,13 +86,14 @@ class Objective(ABC):
 
     def draw(self, x: Tensor, y: Tensor, generator: torch.Generator) -> NoisyBatch:
         """The batch of clean images x (B, C, H, W) in [0, 1] with labels y (B,), and its noisy copies."""
-        return NoisyBatch.draw(x, y, self.noise, self.num_noise, generator)
+        repeated = x.repeat(self.num_noise, *(1 for _ in x.shape[1:]))
+        noise = self.noise.sample(repeated.shape, generator)
+        return NoisyBatch(x, y, noise, repeated + noise, y.repeat(self.num_noise))
 
     def check_members(self, count: int) -> None:
         """Refuse a number of members that the method cannot train."""
-        if count < self.min_members:
-            members = "one member" if self.min_members == 1 else f"{self.min_members} members"
-            raise UserError(f"{type(self).__name__} needs at least {members}; given: {count}")
+        members = "one member" if self.min_members == 1 else f"{self.min_members} members"
+        check(count >= self.min_members, f"{type(self).__name__} needs at least {members}", count)
 
     def at_epoch(self, epoch: int) -> Self:
         """The objective for this epoch, counted from 0, after warm-ups and deferrals."""
@@ -119,13 +105,13 @@ class Objective(ABC):
 
     def _check_not_negative(self, *options: str) -> None:
         for name in options:
-            if not 0 <= (value := getattr(self, name)) < math.inf:
-                raise UserError(f"{name} must be a number that is not negative; given: {value}")
+            value = getattr(self, name)
+            check(0 <= value < math.inf, f"{name} must be a number that is not negative", value)
 
     def _check_positive(self, *options: str) -> None:
         for name in options:
-            if not 0 < (value := getattr(self, name)) < math.inf:
-                raise UserError(f"{name} must be a positive number; given: {value}")
+            value = getattr(self, name)
+            check(0 < value < math.inf, f"{name} must be a positive number", value)
 
     @staticmethod
     def _warmed_up(epoch: int, warmup: int) -> float:
@@ -133,41 +119,33 @@ class Objective(ABC):
         return min(1.0, (epoch + 1) / warmup) if warmup else 1.0
 
 
-def check_copies(noise: Noise, num_noise: int) -> None:
-    """Check the noise and the number of noisy copies."""
-    check_noise(noise)
-    check_int("num_noise (noisy copies per image)", num_noise)
-    if num_noise < 1:
-        raise UserError(f"num_noise (noisy copies per image) must be at least 1; given: {num_noise}")
+@dataclass(frozen=True)
+class NoisyObjective(Objective):
+    """An objective with noise and a number of noisy copies of its own."""
+
+    noise: Noise
+    num_noise: int = 2  #: noisy copies of each image
+
+    def __post_init__(self) -> None:
+        check_noise(self.noise)
+        check_int("num_noise (noisy copies per image)", self.num_noise)
+        check(self.num_noise >= 1, "num_noise (noisy copies per image) must be at least 1", self.num_noise)
 
 
 @dataclass(frozen=True)
-class MemberObjective(Objective):
+class MemberObjective(NoisyObjective):
     """An objective that is the sum of one loss per member: what DRT can wrap."""
 
-    noise: Noise
-    num_noise: int = 2
-    """Noisy copies of each image."""
     is_separable: ClassVar[bool] = True
     accuracy_name: ClassVar[str] = "noisy_accuracy"
     """What the log calls the members' accuracy at their inputs."""
-
-    def __post_init__(self) -> None:
-        check_copies(self.noise, self.num_noise)
 
     def inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
         """Where this member's loss is taken (copies * B, C, H, W): the batch's own, unless overridden."""
         return batch.noisy
 
-    @property
-    def has_own_inputs(self) -> bool:
-        """Whether each member's loss is taken at its own inputs, such as adversarial ones."""
-        return type(self).inputs is not MemberObjective.inputs
-
     @abstractmethod
-    def member_loss(
-        self, member: nn.Module, batch: NoisyBatch, logits: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         """One member's loss and its terms for the log, from its logits (copies * B, K) at `inputs`."""
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
@@ -180,8 +158,8 @@ class MemberObjective(Objective):
         """The members' losses added up, and their terms averaged, from the logits of each."""
         pairs = [self.member_loss(m, batch, own) for m, own in zip(members, logits, strict=True)]
         losses, terms = zip(*pairs, strict=True)
-        accuracies = torch.stack([accuracy(own, batch.labels) for own in logits])
-        means = {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
+        accuracies = batch.accuracies(logits)
+        means = {name: torch.stack([own[name] for own in terms]).detach().mean() for name in terms[0]}
         return Loss(torch.stack(losses).sum(), {**means, self.accuracy_name: accuracies.mean()}, accuracies)
 
 
@@ -198,3 +176,8 @@ def widened(tensor: Tensor) -> Tensor:
 def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     """The fraction of logits (B, K) whose argmax is the label."""
     return (logits.detach().argmax(-1) == labels).float().mean()
+
+
+def log_mean_exp(values: Tensor) -> Tensor:
+    """log( 1/k sum_j exp values_j ), finite also where a softmax, whose logarithm this is, saturates."""
+    return values.logsumexp(0) - math.log(len(values))

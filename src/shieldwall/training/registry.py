@@ -5,17 +5,14 @@ from typing import Any
 
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
-from shieldwall.recipes.fields import build
-from shieldwall.training.adp import ADP
-from shieldwall.training.consistency import Consistency
+from shieldwall.recipes.recipe import build
+from shieldwall.training.cross_entropy import GaussianAugmentation, SmoothAdv
 from shieldwall.training.denoising import Denoising
+from shieldwall.training.diversity import ADP, GAL
 from shieldwall.training.drt import DRT
-from shieldwall.training.gal import GAL
-from shieldwall.training.gaussian import GaussianAugmentation
 from shieldwall.training.macer import MACER
 from shieldwall.training.objective import Objective
-from shieldwall.training.smoothadv import SmoothAdv
-from shieldwall.training.stability import Stability
+from shieldwall.training.stability import Consistency, Stability
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "gaussian": GaussianAugmentation,

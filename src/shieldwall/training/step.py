@@ -1,36 +1,24 @@
 """One optimisation step: recorded once as a CUDA graph and replayed, or run as it is."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from shieldwall.distributed import SINGLE, ProcessGroup
+from shieldwall.recipes.recipe import Schedule
 from shieldwall.training.objective import Loss, Objective
 
-WARM_UP = 3
-"""Steps run as they are before recording, so that kernels are chosen and memory is laid out."""
+WARM_UP = 3  #: steps run as they are before recording, so that kernels are chosen and memory is laid out
 
 
-class Arithmetic(NamedTuple):
-    """How an update is computed, whatever the loss."""
-
-    precision: str = "float32"
-    """float32, or bfloat16 for forward passes under autocast."""
-    clip: float | None = None
-    """The largest L2 norm of a member's gradient."""
-
-
-def make_optimizer(
-    members: Sequence[nn.Module], lr: float, momentum: float, weight_decay: float, device: torch.device
-) -> torch.optim.SGD:
+def make_optimizer(members: Sequence[nn.Module], schedule: Schedule, device: torch.device) -> torch.optim.SGD:
     """SGD over the members' weights. On CUDA its learning rate is a tensor, which a recorded graph reads."""
     on_cuda = device.type == "cuda"
     return torch.optim.SGD(
         [parameter for member in members for parameter in member.parameters() if parameter.requires_grad],
-        lr=torch.tensor(lr, device=device) if on_cuda else lr, momentum=momentum,
-        weight_decay=weight_decay, fused=on_cuda,
+        lr=torch.tensor(schedule.lr, device=device) if on_cuda else schedule.lr, momentum=schedule.momentum,
+        weight_decay=schedule.weight_decay, fused=on_cuda,
     )  # fmt: skip
 
 
@@ -45,18 +33,17 @@ class Step:
 
     def __init__(
         self, members: Sequence[nn.Module], objective: Objective, optimizer: torch.optim.Optimizer,
-        generator: torch.Generator, arithmetic: Arithmetic = Arithmetic(),  # noqa: B008  (immutable)
-        world: ProcessGroup = SINGLE,
+        generator: torch.Generator, schedule: Schedule, world: ProcessGroup = SINGLE,
     ) -> None:  # fmt: skip
         self.objective, self._members, self._optimizer = objective, members, optimizer
-        self._generator, self._arithmetic, self._world = generator, arithmetic, world
+        self._generator, self._schedule, self._world = generator, schedule, world
         self._parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self._steps_of_this_size = 0
-        self._graph: torch.cuda.CUDAGraph | None = None
         self._batch: tuple[Tensor, Tensor] | None = None
-        self._loss: Loss | None = None
-        recorded = generator.device.type == "cuda" and world.size == 1 and objective.is_recordable
-        self._stream = torch.cuda.Stream() if recorded else None  # type: ignore[no-untyped-call]
+        self._recorded: tuple[torch.cuda.CUDAGraph, Loss] | None = None
+        is_constant = world.size == 1 and objective.at_update(1) == objective
+        on_cuda = generator.device.type == "cuda"
+        self._stream = torch.cuda.Stream() if on_cuda and is_constant else None  # type: ignore[no-untyped-call]
 
     def __call__(self, x: Tensor, y: Tensor, lr: float, update: int = 0) -> Loss:
         """Update the members; return the loss, detached, over this process's rows of the batch."""
@@ -70,12 +57,11 @@ class Step:
         if self._batch is not None and x.shape == self._batch[0].shape:
             self._batch[0].copy_(x)
             self._batch[1].copy_(y)
-            if self._graph is None:
-                self._record()
-            assert self._graph is not None
-            assert self._loss is not None
-            self._graph.replay()
-            return self._loss
+            if self._recorded is None:
+                self._recorded = self._record(*self._batch)
+            graph, loss = self._recorded
+            graph.replay()
+            return loss
         # Graphs are recorded on a stream of their own, and so the steps before must run there too.
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
@@ -86,27 +72,26 @@ class Step:
             self._batch = (x.clone(), y.clone())
         return loss
 
-    def _record(self) -> None:
-        assert self._batch is not None
-        self._graph = torch.cuda.CUDAGraph()
-        self._graph.register_generator_state(self._generator)
+    def _record(self, x: Tensor, y: Tensor) -> tuple[torch.cuda.CUDAGraph, Loss]:
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self._generator)
         self._optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self._graph, stream=self._stream):
-            self._loss = self._run(*self._batch)
+        with torch.cuda.graph(graph, stream=self._stream):
+            return graph, self._run(x, y)
 
     def _run(self, x: Tensor, y: Tensor, update: int = 0) -> Loss:
         batch = self.objective.draw(x, y, self._generator)
         if self._world.size > 1:
             batch = batch.rows_of(self._world)
-        in_bfloat16 = self._arithmetic.precision == "bfloat16"
+        in_bfloat16 = self._schedule.precision == "bfloat16"
         with torch.autocast(x.device.type, torch.bfloat16, enabled=in_bfloat16):
             loss = self.objective.at_update(update)(self._members, batch)
         self._optimizer.zero_grad(set_to_none=True)
         loss.total.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
         if batch.share is not None:
             self._world.reduce_gradients(self._parameters, batch.share)
-        if self._arithmetic.clip is not None:
+        if self._schedule.clip is not None:
             for member in self._members:
-                nn.utils.clip_grad_norm_(member.parameters(), self._arithmetic.clip)
+                nn.utils.clip_grad_norm_(member.parameters(), self._schedule.clip)
         self._optimizer.step()
         return loss._replace(total=loss.total.detach())
