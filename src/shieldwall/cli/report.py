@@ -7,9 +7,11 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 from rich.table import Table
@@ -63,7 +65,7 @@ def report_command(
     from shieldwall.report.plots import check_figure_path
     from shieldwall.report.tables import hidden_tables
     from shieldwall.results.record import held_out_records, read_runs
-    from shieldwall.results.rows import rows_of
+    from shieldwall.results.rows import rows_of, scale_key
 
     if plot or html:
         require("report", "--plot" if plot else "--html")
@@ -77,6 +79,11 @@ def report_command(
     for path in plot or ():
         check_figure_path(path)
     records = read_runs(_certified(path) for path in runs)
+    if is_board := len(records) > len(runs):
+        known = [each for each in records if all(log.truth is not None for log in each.certificates.values())]
+        for record in set(records) - set(known):
+            say(f"left out, as it does not say the true classes: {record.name}")
+        records = known
     over = tuple(names(best_over)) or ("sigma",) * envelope
     if choose_on and not over:
         raise UserError("--choose-on says what chooses the best: give --envelope or --best-over too")
@@ -86,7 +93,8 @@ def report_command(
         if chosen_votes and not set(chosen_votes) & record.certificates.keys():
             say(f"left out, as it has none of these votes: {record.name}")
     comparison = Comparison(rows, chosen_radii, intervals)
-    console.print(comparison, crop=False)
+    for _, part in groupby(sorted(rows, key=scale_key), scale_key) if is_board else [("", rows)]:
+        console.print(replace(comparison, rows=list(part)), crop=False)
     for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
         console.print(to_terminal(part), crop=False)
     for path in table or ():
@@ -97,17 +105,42 @@ def report_command(
     if plot:
         say(f"plot: {', '.join(map(str, plot))}")
     if html is not None:
-        write_page(html, rows_of(records, chosen_votes, average_seeds=False), chosen_radii, data_dir)
+        pages = rows_of(records, chosen_votes, average_seeds=False)
+        write = write_board if is_board else write_page
+        write(html, pages, chosen_radii, data_dir)
         say(f"page: {html}")
 
 
-def write_page(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
+def write_page(
+    path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None, board: str = ""
+) -> None:
     """Write the interactive page of these rows."""
     from shieldwall.data.datasets import dataset_spec
     from shieldwall.files import write_output
     from shieldwall.report.page.build import report_page
 
-    write_output(path, report_page(rows, radii, thumbnails(data_dir), dataset_spec).encode())
+    write_output(path, report_page(rows, radii, thumbnails(data_dir), dataset_spec, board).encode())
+
+
+def write_board(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
+    """Write the board of these rows, and the page of each run into the folder NAME-runs beside NAME.html."""
+    from shieldwall.data.datasets import split_sizes
+    from shieldwall.files import write_output
+    from shieldwall.report.page.board import board_page, page_names
+
+    folder = path.with_name(f"{path.stem}-runs")
+    names = page_names([row.run for row in rows])
+
+    def num_test(data: str) -> int:
+        with suppress(UserError):
+            return split_sizes(data, data_dir)[1]
+        return 0
+
+    links = {run: quote(f"{folder.name}/{name}") for run, name in names.items()}
+    write_output(path, board_page(rows, radii, links, num_test).encode())
+    for run, name in names.items():
+        own = [row for row in rows if row.run == run]
+        write_page(folder / name, own, radii, data_dir, quote(f"../{path.name}"))
 
 
 def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":

@@ -72,7 +72,8 @@ def accuracy_table(
     """
     title = describe(rows)
     radii = table_radii(rows, radii)
-    columns = _varied(rows) + _columns(rows, radii, intervals)
+    columns = _varied(rows) + result_columns(rows, radii, intervals=intervals)
+    columns = [column for column in columns if any(column.cells)]
     row_titles = [_without_place(row, of_row) for row, of_row in zip(rows, titles(rows), strict=True)]
     runs = [row.run for row in rows]
     remarks = notes(rows, intervals=intervals) + _about_classes(rows, radii)
@@ -105,7 +106,8 @@ def table_radii(rows: Sequence[Row], radii: Sequence[float] | None = None) -> li
     return sorted({0.0, *map(float, wanted)})
 
 
-def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[Column]:
+def result_columns(rows: Sequence[Row], radii: list[float], *, intervals: bool = False) -> list[Column]:
+    """One for each radius, then ACR, abstentions and inputs."""
     compare = not incomparable_settings(rows)
     accuracies = np.array([accuracy(row, radii) for row in rows])
     margins = [_margins_by_radius(row, radii, intervals) for row in rows]
@@ -120,7 +122,7 @@ def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[C
         _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in shares]),
         _plain(("", "inputs"), [_inputs(row) for row in rows]),
     ]
-    return [column for column in columns if any(column.cells)]
+    return columns
 
 
 def _margins_by_radius(row: Row, radii: list[float], intervals: bool) -> list[str]:
@@ -159,9 +161,10 @@ def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
 
 
 def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], compare: bool) -> Column:
-    """Marks the highest as shown, if the rows can be compared and not all are equal."""
+    """Marks the highest as shown, if the rows can be compared, not all are equal and it is not 0."""
     shown = set(cells) - {""}
-    top = max(shown - {NONE}, key=float, default="") if compare and len(shown) > 1 else None
+    top = max(shown - {NONE}, key=float, default="0") if compare and len(shown) > 1 else "0"
+    top = top if float(top.removeprefix(AT_LEAST)) else None
     return Column(heading, cells, [cell == top for cell in cells], margins, compare)
 
 

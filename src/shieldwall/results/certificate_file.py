@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +49,9 @@ USUAL_NORM = "l2"
 """The norm of a file that does not say: what other tools certify."""
 
 FORMAT, VERSION = "shieldwall certificates", 1
+_JSON_START = f'{{"format": "{FORMAT}"'
+_START = 1_000
+"""Bytes that are more than the names of all columns."""
 _JSON_NAMES = {
     "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
     "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
@@ -115,6 +119,16 @@ def _cell(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return (";" if value.ndim == 2 else ",").join(map(_cell, value))
     return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def is_log(path: Path) -> bool:
+    """Whether a file starts as certificates do, in either form."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START).decode(errors="replace")
+    except OSError:
+        return False
+    return set(REQUIRED) <= set(start.partition("\n")[0].split("\t")) or start.startswith(_JSON_START)
 
 
 def to_json(fields: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from shieldwall.results.record import Log, RunRecord
 from shieldwall.vocabulary import vote_title
 
 _STARTS = ("start", "init_from")
-_NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
+NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,9 +236,9 @@ def shared_norm(rows: Sequence[Row]) -> str:
     if not rows:
         raise UserError("there are no logs to show")
     first, *logs = [log for row in rows for log in row.logs]
-    norm = _NORMS[first.certificates.norm]
+    norm = NORMS[first.certificates.norm]
     for log in logs:
-        if (other := _NORMS[log.certificates.norm]) != norm:
+        if (other := NORMS[log.certificates.norm]) != norm:
             raise UserError(
                 f"radii of different norms cannot be compared: {first.title} has {norm} radii, "
                 f"{log.title} has {other} radii; show one norm at a time"
@@ -249,6 +249,11 @@ def shared_norm(rows: Sequence[Row]) -> str:
                 "certificates.in_unit_range()"
             )
     return norm
+
+
+def scale_key(row: Row) -> str:
+    """The norm of the radii and the range of pixels: equal where rows can stand in one table."""
+    return f"{row.certificates[0].norm} {row.certificates[0].value_range}"
 
 
 def incomparable_settings(rows: Sequence[Row]) -> list[str]:

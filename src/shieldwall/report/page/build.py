@@ -27,14 +27,13 @@ from shieldwall.results.certificates import shared
 from shieldwall.results.rows import Row, shared_norm
 
 _HERE = "shieldwall.report.page"
-_SCRIPTS = ("page.js", "gallery.js")
-
 
 def report_page(
     rows: Sequence[Row],
     radii: Sequence[float] | None = None,
     thumbnails: Callable[[str], Thumbnails | None] = lambda data: None,
     spec: Spec | None = None,
+    board: str = "",
 ) -> str:
     """The report of rows of one log each, as HTML: the same input gives the same text.
 
@@ -42,6 +41,7 @@ def report_page(
         radii: of the tables; by default the paper's where it has rows for these runs.
         thumbnails: the pictures of a data set's test inputs, by its name; None where there are none.
         spec: the shape and the names of classes of a data set, by its name.
+        board: where the board is that this page is of.
     """
     norm, logs = shared_norm(rows), log_curves(rows)
     envelopes, hidden = envelope_curves(logs), starts_hidden(logs)
@@ -76,7 +76,8 @@ def report_page(
             for panel, drawn in zip(training, training_charts, strict=True)
         ],
     }
-    return _render(
+    return render(
+        "page.html.j2", ["page.js", "gallery.js"], board=board,
         title=rows[0].run if len(runs) == 1 else f"A comparison of {len(runs)} runs",
         table=table, toggles=toggles, has_envelope=bool(envelopes), chart=chart, grid=grid, key=styles.key,
         radii=len(radii), of_logs=tables.log_table(logs, table.columns),
@@ -118,7 +119,8 @@ def _gallery_choices(curves: Sequence[Curve]) -> dict[str, list[tuple[int, str]]
     return by_run
 
 
-def _render(**names: Any) -> str:
+def render(template: str, scripts: Sequence[str], **names: Any) -> str:
+    """A template of this package with these scripts; `names` are what it shows."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -126,10 +128,10 @@ def _render(**names: Any) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": True}
-    scripts = [_file(name) for name in _SCRIPTS]
-    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    return environment.get_template("page.html.j2").render(
-        **names, style=_file("page.css"), scripts=scripts,
+    texts = [_file(name) for name in scripts]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    return environment.get_template(template).render(
+        **names, style=_file("page.css"), scripts=texts,
         checksums=[f"'sha256-{digest}'" for digest in digests],
     )  # fmt: skip
 

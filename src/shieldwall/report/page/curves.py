@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from shieldwall.recipes import Recipe
 from shieldwall.results.record import Log
 from shieldwall.results.rows import Row, envelope_row, method_of, sigma_groups
-from shieldwall.vocabulary import VOTE_TITLES, vote_title
+from shieldwall.vocabulary import VOTE_TITLES, WE, vote_title
 
 # Signs that source code would confuse with Latin letters.
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
@@ -24,7 +24,6 @@ MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EN DASH}"
 """Where there is no number to show."""
 UNSTATED = "not stated"
-_MANY_CURVES = 12
 NUM_COLOURS = 12
 """In page.css."""
 SOLID: tuple[float, ...] = (1, 0)
@@ -95,10 +94,12 @@ def choices(curves: Sequence[Curve], name: str) -> list[str]:
 
 
 def starts_hidden(curves: Sequence[Curve]) -> set[str]:
-    """The protocols whose toggles start unchecked: members and tuned weights, where many curves are left."""
-    special = {curve.protocol for curve in curves if curve.row.is_member or curve.row.vote.startswith("we-")}
-    is_crowded = len(curves) > _MANY_CURVES and len(special) < len({curve.protocol for curve in curves})
-    return special if is_crowded else set()
+    """The protocols whose toggles start unchecked: all but WE, where each run that has them has WE too."""
+    of_run: dict[str, set[str]] = {}
+    for curve in curves:
+        of_run.setdefault(curve.row.run, set()).add(curve.protocol)
+    needed = {protocol for own in of_run.values() if VOTE_TITLES[WE] not in own for protocol in own}
+    return {protocol for own in of_run.values() for protocol in own} - needed - {VOTE_TITLES[WE]}
 
 
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:

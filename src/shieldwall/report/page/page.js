@@ -26,7 +26,7 @@ function markBest(table) {
     const cells = rows.map((row) => row.cells[column]).filter((cell) => "ranked" in cell.dataset);
     const texts = cells.map((cell) => cell.textContent);
     if (new Set(texts).size < 2) continue;
-    const top = Math.max(...texts.map(Number).filter((number) => !Number.isNaN(number)));
+    const top = Math.max(Number.MIN_VALUE, ...texts.map(Number).filter((number) => !Number.isNaN(number)));
     for (const cell of cells.filter((one) => Number(one.textContent) === top)) {
       cell.classList.add("best");
       const spoken = element("span", ", best");

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from shieldwall.report.page.curves import MINUS, NOTHING, RHO, SIGMA, Curve
 from shieldwall.report.tables import AT_LEAST, Column, accuracy_table
-from shieldwall.results.certificates import shared
+from shieldwall.results.certificates import Certificates, shared
 from shieldwall.results.intervals import accuracy, average_radius
 from shieldwall.results.paper import PaperRow, counterpart
 from shieldwall.vocabulary import SIGMAS
@@ -133,9 +133,6 @@ def made_with(curves: Sequence[Curve]) -> Provenance:
 
 def _facts(curve: Curve) -> dict[str, str]:
     run, recipe, stages = curve.row.certificates[0], curve.row.record.recipe, curve.row.record.environment
-    n = f"up to {run.max_n:,}" if run.max_n else "" if run.fixed_n is None else f"{run.fixed_n:,}"
-    if run.fixed_n is None and run.mean_n is not None:
-        n = f"{n + ', ' if n else ''}{run.mean_n:,.0f} on average"
     done, wanted = len(run), curve.row.num_wanted
     (trained_at, trained_on), (certified_at, certified_on) = (
         _where(stages.get(stage, {})) for stage in ("train", "certify")
@@ -144,13 +141,21 @@ def _facts(curve: Curve) -> dict[str, str]:
         "run": curve.row.run, "votes": None, "recipe": recipe and recipe.name, "data": recipe and recipe.data,
         "model": recipe and recipe.model, SIGMA: curve.sigma, "members": recipe and recipe.members,
         "training seed": recipe and recipe.seed, "trained at commit": trained_at, "trained on": trained_on,
-        "noise": run.noise, "n0": run.n0, "n": n, "alpha": None if run.alpha is None else f"{run.alpha:g}",
+        "noise": run.noise, "n0": run.n0, "n": number_of_samples(run), "alpha": None if run.alpha is None else f"{run.alpha:g}",
         "bound": run.bound_kind, "precision": run.precision, "certification seed": run.seed,
         "certified at commit": certified_at, "certified on": certified_on,
         "inputs": f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}",
         "seconds per input": None if run.seconds is None else f"{run.seconds.mean():.3g}",
     }  # fmt: skip
     return {name: NOTHING if fact in (None, "") else str(fact) for name, fact in facts.items()}
+
+
+def number_of_samples(run: Certificates) -> str:
+    """n, in words where it differs between inputs; empty where it is not known."""
+    n = f"up to {run.max_n:,}" if run.max_n else "" if run.fixed_n is None else f"{run.fixed_n:,}"
+    if run.fixed_n is None and run.mean_n is not None:
+        n = f"{n + ', ' if n else ''}{run.mean_n:,.0f} on average"
+    return n
 
 
 def _where(stage: Mapping[str, Any]) -> tuple[str, str]:
