@@ -80,10 +80,10 @@ def report_command(
         check_figure_path(path)
     records = read_runs(_certified(path) for path in runs)
     if is_board := len(records) > len(runs):
-        known = [each for each in records if all(log.truth is not None for log in each.certificates.values())]
-        for record in set(records) - set(known):
+        unknown = [each for each in records if any(run.truth is None for run in each.certificates.values())]
+        for record in unknown:
             say(f"left out, as it does not say the true classes: {record.name}")
-        records = known
+        records = [record for record in records if record not in unknown]
     over = tuple(names(best_over)) or ("sigma",) * envelope
     if choose_on and not over:
         raise UserError("--choose-on says what chooses the best: give --envelope or --best-over too")

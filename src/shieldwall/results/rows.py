@@ -277,6 +277,12 @@ def _recipe(row: Row) -> Mapping[str, Any]:
     return row.record.recipe_content or {}
 
 
+def is_drt(row: Row) -> bool:
+    """Whether its members were trained by DRT."""
+    objective = _recipe(row).get("objective")
+    return isinstance(objective, Mapping) and objective.get("name") == "drt"
+
+
 def recipe_key(row: Row, over: Sequence[str] = ()) -> str:
     """The row's recipe without its seed and the keys in `over`, as text that is equal for equal recipes.
 

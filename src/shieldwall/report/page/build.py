@@ -28,6 +28,7 @@ from shieldwall.results.rows import Row, shared_norm
 
 _HERE = "shieldwall.report.page"
 
+
 def report_page(
     rows: Sequence[Row],
     radii: Sequence[float] | None = None,

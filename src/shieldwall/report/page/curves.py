@@ -3,18 +3,19 @@
 Each curve is a row, with the method, protocol and sigma by which a reader picks it.
 A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
 
-With several methods colours show the method, otherwise the protocol. Dashes show the protocol, and symbols
-on the curve the sigma. Members have a thin dotted line with their number. Envelopes are thick, without
-symbols.
+Colours show sigma; with one sigma the method, and with one method the protocol. With several methods DRT is
+solid, the others are dashed, and symbols show the protocol; otherwise dashes show the protocol. Members have a
+thin line with their number. Envelopes are thick, in the colour of text.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 from shieldwall.recipes import Recipe
 from shieldwall.results.record import Log
-from shieldwall.results.rows import Row, envelope_row, method_of, sigma_groups
+from shieldwall.results.rows import Row, envelope_row, is_drt, method_of, sigma_groups
 from shieldwall.vocabulary import VOTE_TITLES, WE, vote_title
 
 # Signs that source code would confuse with Latin letters.
@@ -29,8 +30,10 @@ NUM_COLOURS = 12
 SOLID: tuple[float, ...] = (1, 0)
 DOTTED: tuple[float, ...] = (1.2, 2.4)
 DASHES: tuple[tuple[float, ...], ...] = (
-    SOLID, (7, 3), (9, 3, 2, 3), (16, 4), (4, 3), (9, 3, 2, 3, 2, 3), (16, 3, 4, 3), (4, 7),
+    SOLID, (7, 3), (9, 3, 2, 3), (4, 3), (9, 3, 2, 3, 2, 3), (4, 7), (12, 3, 4, 3), (2, 2),
 )  # fmt: skip
+_NEARLY_SOLID: tuple[tuple[float, ...], ...] = (SOLID, (24, 3), (24, 3, 6, 3), (40, 3))
+"""Of several DRT methods."""
 _THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
 
 
@@ -153,56 +156,69 @@ class CurveStyles:
             choices(curves, name) for name in ("method", "protocol", "sigma")
         )
         self.members = {curve.protocol for curve in curves if curve.row.is_member}
-        self.by_method = len(self.methods) > 1
+        self.by_method, self.by_sigma = len(self.methods) > 1, len(self.sigmas) > 1
+        self.ensembles = [protocol for protocol in self.protocols if protocol not in self.members]
+        drt = {curve.method for curve in curves if is_drt(curve.row)}
+        self.has_baseline = 0 < len(drt) < len(self.methods)
+        kinds = [[m for m in self.methods if m in drt], [m for m in self.methods if m not in drt]]
+        self.dashes = dict(zip(kinds[0], cycle(_NEARLY_SOLID)))
+        self.dashes |= dict(zip(kinds[1], cycle(DASHES[1:] if self.has_baseline else DASHES)))
 
     @property
     def key(self) -> str:
         """What colours, dashes, symbols and numbers stand for, as a sentence."""
         parts = []
-        if self.by_method:
-            parts.append("colours show the method")
-        if len(set(self.protocols) - self.members) > 1:
-            parts.append(f"{'' if self.by_method else 'colours and '}dashes show the protocol")
-        if len(self.sigmas) > 1:
-            parts.append(f"symbols show {SIGMA}")
+        if self.by_sigma or self.by_method:
+            parts.append(f"colours show {SIGMA if self.by_sigma else 'the method'}")
+        if self.has_baseline:
+            parts.append("DRT is solid, other methods are dashed")
+        elif self.by_method:
+            parts.append("dashes show the method")
+        if len(self.ensembles) > 1:
+            what = "symbols" if self.by_method else "dashes" if self.by_sigma else "colours and dashes"
+            parts.append(f"{what} show the protocol")
         if self.members:
-            parts.append("members are dotted, with their number")
-        return f"{'; '.join(parts).capitalize()}." if parts else ""
+            parts.append(f"members are {'thin' if self.by_method else 'dotted'}, with their number")
+        text = "; ".join(parts)
+        return f"{text[0].upper()}{text[1:]}." if parts else ""
 
     def curve(self, curve: Curve) -> CurveStyle:
         look = self._protocol(curve.protocol)
         if self.by_method:
-            look = replace(look, color_index=self.methods.index(curve.method))
+            look = replace(look, dash=self.dashes[curve.method])
         if curve.row.is_envelope:
-            return replace(look, width=_ENVELOPE)
-        return replace(look, shape=self._shape(curve.sigma))
+            return replace(look, color_index=None, width=_ENVELOPE)
+        return replace(look, color_index=self._colour(curve))
 
     def training(self, curve: Curve) -> CurveStyle:
-        """Of a run: its method's colour and dashes for its sigma, or a colour for its sigma."""
-        sigma = self.sigmas.index(curve.sigma)
-        if not self.by_method:
-            return CurveStyle(sigma)
-        return CurveStyle(self.methods.index(curve.method), _dash(sigma))
+        """Of a run: its colour, and the dashes of its method."""
+        of_sigma = self.sigmas.index(curve.sigma)
+        color_index = self._colour(curve) if self.by_method else of_sigma
+        return CurveStyle(color_index, self.dashes[curve.method] if self.by_method else SOLID)
 
     def sample(self, name: str, value: str) -> CurveStyle | None:
         """What a toggle for this method, protocol or sigma shows of its curves."""
         if name == "method":
-            return CurveStyle(self.methods.index(value)) if self.by_method else None
-        if name == "protocol":
-            return self._protocol(value)
-        shape = self._shape(value)
-        return CurveStyle(None, dash=(), shape=shape) if shape else None
+            colour = None if self.by_sigma else self.methods.index(value)
+            return CurveStyle(colour, self.dashes[value]) if self.by_method else None
+        if name == "sigma":
+            return CurveStyle(self.sigmas.index(value)) if self.by_sigma else None
+        look = self._protocol(value)
+        return replace(look, dash=()) if look.shape else look
+
+    def _colour(self, curve: Curve) -> int:
+        if self.by_sigma:
+            return self.sigmas.index(curve.sigma)
+        if self.by_method:
+            return self.methods.index(curve.method)
+        return self.protocols.index(curve.protocol)
 
     def _protocol(self, protocol: str) -> CurveStyle:
         place = self.protocols.index(protocol)
-        color_index = None if self.by_method else place
+        color_index = None if self.by_method or self.by_sigma else place
         if protocol in self.members:
-            return CurveStyle(color_index, DOTTED, _THIN, number=protocol.split()[-1])
-        return CurveStyle(color_index, _dash(place))
-
-    def _shape(self, sigma: str) -> str | None:
-        return SHAPES[self.sigmas.index(sigma) % len(SHAPES)] if len(self.sigmas) > 1 else None
-
-
-def _dash(color_index: int) -> tuple[float, ...]:
-    return DASHES[color_index % len(DASHES)]
+            dash = SOLID if self.by_method else DOTTED
+            return CurveStyle(color_index, dash, _THIN, number=protocol.split()[-1])
+        if not self.by_method:
+            return CurveStyle(color_index, DASHES[place % len(DASHES)])
+        return CurveStyle(color_index, shape=SHAPES[place % len(SHAPES)] if len(self.ensembles) > 1 else None)
