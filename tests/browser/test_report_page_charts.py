@@ -20,7 +20,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 AT = """
 document.getElementById("chart").scrollIntoView({block: "center", behavior: "instant"});
-const {axes} = JSON.parse(document.getElementById("data").textContent);
+const {axes} = JSON.parse(document.getElementById("data").textContent).charts[0];
 const frame = () => new Promise(requestAnimationFrame);
 const along = (value, [low, high]) => (value - low) / (high - low);
 return frame().then(frame).then(() => {

@@ -17,7 +17,18 @@ import typer
 from rich.table import Table
 from typer import Argument, Option
 
-from shieldwall.cli.options import DataDir, Device, NoiseSeed, Run, TrustCode, console, names, numbers, say
+from shieldwall.cli.options import (
+    DataDir,
+    Device,
+    NoiseSeed,
+    PlainGroup,
+    Run,
+    TrustCode,
+    console,
+    names,
+    numbers,
+    say,
+)
 from shieldwall.errors import UserError, require
 from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
@@ -30,27 +41,35 @@ if TYPE_CHECKING:
 
 _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 """Variables that are set where there is a screen."""
-theory_app = typer.Typer(help="What the paper's theory says about a trained run.", no_args_is_help=True)
+theory_app = typer.Typer(
+    cls=PlainGroup, help="What the paper's theory says about a trained run.", no_args_is_help=True
+)
 
 
 def report_command(
     runs: Annotated[list[Path], Argument(
         help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs.")],
-    radii: Annotated[str, Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
+    radii: Annotated[str, Option(show_default="round ones up to the largest certified",
+        help="Radii of the table, such as 0,0.25,0.5.")] = "",
     votes: Annotated[str, Option(help="Show these votes only, such as we,mme; by default all.")] = "",
     intervals: Annotated[bool, Option(
         "--intervals", help="Show 95% confidence intervals, in tables and plots.")] = False,
     envelope: Annotated[bool, Option(
         "--envelope", help="Show one row for all sigmas of a method: the best at each radius.")] = False,
     best_over: Annotated[str, Option(
+        show_default="a row for each run",
         help="Show one row for the runs that differ in these keys, such as rho,sigma: the best.")] = "",
-    choose_on: Annotated[str, Option(help="Choose these best runs by other certificates: held-out, from "
+    choose_on: Annotated[str, Option(show_default="the certificates shown",
+        help="Choose these best runs by other certificates: held-out, from "
         "`certify --held-out`; the numbers shown stay those of the test inputs.")] = "",
     table: Annotated[list[Path] | None, Option(
+        show_default="no file",
         help="Write the table (.tex, .md or .csv); repeat it for more files.")] = None,
     plot: Annotated[list[Path] | None, Option(
+        show_default="no file",
         help="Plot the curves (.png, .pdf or .svg); repeat it for more files.")] = None,
-    html: Annotated[Path | None, Option(help="Write an interactive HTML page.")] = None,
+    html: Annotated[Path | None, Option(show_default="no file",
+        help="Write an interactive HTML page.")] = None,
     by_class: Annotated[bool, Option(
         "--by-class", help="Show the distribution of p_A and certified accuracy by class.")] = False,
     data_dir: DataDir = None,
@@ -93,8 +112,8 @@ def report_command(
         if chosen_votes and not set(chosen_votes) & record.certificates.keys():
             say(f"left out, as it has none of these votes: {record.name}")
     comparison = Comparison(rows, chosen_radii, intervals)
-    for _, part in groupby(sorted(rows, key=scale_key), scale_key) if is_board else [("", rows)]:
-        console.print(replace(comparison, rows=list(part)), crop=False)
+    for _, of_scale in groupby(sorted(rows, key=scale_key), scale_key) if is_board else [("", iter(rows))]:
+        console.print(replace(comparison, rows=list(of_scale)), crop=False)
     for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
         console.print(to_terminal(part), crop=False)
     for path in table or ():
@@ -177,6 +196,7 @@ def verify_command(
     runs: Annotated[list[Path], Argument(
         help="Run folders, packed runs, certificate files, or pretrained names.")],
     redraw: Annotated[int, Option(
+        show_default="0",
         help="Draw this many random inputs of each run again, and compare their counts.", min=0)] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object for each run.")] = False,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
@@ -203,6 +223,7 @@ def gate_command(
     at_least: Annotated[float, Option(help="The certified accuracy wanted there, such as 0.6.")],
     confidence: Annotated[float, Option(help="Of the lower bound and of the comparison.")] = 0.95,
     not_worse_than: Annotated[Path | None, Option(
+        show_default="no comparison",
         help="Another run on the same inputs, such as the last release's.")] = None,
     vote: Annotated[str, Option(help="The vote; by default we, or the only one that there is.")] = "",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
@@ -237,8 +258,10 @@ def attack_command(
     steps: Annotated[int, Option(help="PGD steps.")] = 20,
     samples: Annotated[int, Option(help="Noise samples of each gradient.")] = 32,
     n: Annotated[int, Option(help="Noise samples that judge each attacked image.")] = 1_000,
-    every: Annotated[int | None, Option(help="Attack only every K-th test input.", min=1)] = None,
-    limit: Annotated[int | None, Option(help="Attack at most N inputs.", min=1)] = None,
+    every: Annotated[int | None, Option(show_default="the recipe's",
+        help="Attack only every K-th test input.", min=1)] = None,
+    limit: Annotated[int | None, Option(show_default="the recipe's",
+        help="Attack at most N inputs.", min=1)] = None,
     seed: NoiseSeed = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
@@ -249,6 +272,7 @@ def attack_command(
     """
     import numpy as np
 
+    from shieldwall.results.metrics import largest_radius
     from shieldwall.results.record import FOLDER, read
     from shieldwall.runs.attack import attack_run
 
@@ -261,12 +285,13 @@ def attack_command(
     certificates = (read(path) if (path / FOLDER).is_dir() else {}).get(vote)
     if certificates is not None and np.isin(attack.indices, np.asarray(certificates.indices)).all():
         same = certificates[np.isin(np.asarray(certificates.indices), attack.indices)]
-        columns["certified, %"] = same.certified_accuracy(None, attack.lengths)
+        reached = attack.lengths <= largest_radius(certificates)
+        columns["certified, %"] = np.where(reached, same.certified_accuracy(None, attack.lengths), np.nan)
         if count := int((same.correct & (attack.broken < same.radii)).sum()):
             console.print(f"warning: {count} inputs are broken within their certified radius")
     table = Table(*columns, box=None, header_style="bold")
     for cells in zip(*columns.values(), strict=True):
-        table.add_row(cells[0], *(f"{100 * share:.1f}" for share in cells[1:]))
+        table.add_row(cells[0], *("-" if np.isnan(share) else f"{100 * share:.1f}" for share in cells[1:]))
     console.print(table)
 
 
@@ -322,7 +347,8 @@ def diagnose_command(
         help="Noise samples of a certificate; by default the recipe's, at most 10,000.")] = None,
     every: Annotated[int | None, Option(
         help="Diagnose every N-th test input; by default about 100, spread evenly.")] = None,
-    limit: Annotated[int | None, Option(help="Diagnose at most N inputs.")] = None,
+    limit: Annotated[int | None, Option(show_default="all of these",
+        help="Diagnose at most N inputs.")] = None,
     seed: NoiseSeed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.

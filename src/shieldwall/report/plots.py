@@ -1,8 +1,8 @@
 """Certified accuracy against radius, drawn; around it a band, where several seeds or intervals are shown.
 
-Colours show sigma, and where all rows have one, the run or the vote. Rows of DRT are solid, others beside them
-dashed. Labels stand at the curves where there is room, else in a legend. More than eight curves become small
-panels, by vote or by sigma. A mark shows the radius that n samples cannot exceed.
+Colours show sigma, and where all rows have one, the run or the vote. Rows of DRT are solid, others beside
+them dashed. Labels stand at the curves where there is room, else in a legend. More than eight curves become
+small panels, by vote or by sigma. A mark shows the radius that n samples cannot exceed.
 """
 
 import math
@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from io import BytesIO
-from os.path import commonprefix
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,12 +42,12 @@ _ROAD = {"linewidth": 3.6, "alpha": 0.5}
 _Box = tuple[float, float, float, float]
 """The left and the lower end, the width and the height of a text, in shares of the axes."""
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-_MAX_CURVES = 8
+MAX_CURVES = 8
 """Of one panel."""
 _PER_LINE = 3
 _GAP = 0.008
 _LETTER, _LINE = 0.0117, 0.052
-"""The width of a letter and the height of a line of text, as shares of the axes, as measured on figures of this size."""
+"""The width of a letter and the height of a line, as shares of the axes, measured on figures of this size."""
 _POINTS = 120
 """Of a curve, where its label may stand."""
 _PANEL_SCALE = 1.4
@@ -145,17 +145,17 @@ def accuracy_figure(
 
 
 def _panels(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
-    """The rows of each panel and what they share: the vote, sigma or run, whichever first makes all small enough."""
-    if len(rows) <= _MAX_CURVES:
+    """The rows of each panel, and what they share: the first of vote, sigma, both and run that is enough."""
+    if len(rows) <= MAX_CURVES:
         return [("", rows)]
     keys: tuple[Callable[[Row], str], ...] = (
-        lambda row: vote_title(row.vote), _sigma_title, lambda row: f"{vote_title(row.vote)}, {_sigma_title(row)}",
-        lambda row: row.run,
+        lambda row: vote_title(row.vote), _sigma_title,
+        lambda row: f"{vote_title(row.vote)}, {_sigma_title(row)}", lambda row: row.run,
     )  # fmt: skip
     groups: dict[str, list[Row]] = {}
     for key in keys:
         groups = {name: [row for row in rows if key(row) == name] for name in dict.fromkeys(map(key, rows))}
-        if max(map(len, groups.values())) <= _MAX_CURVES:
+        if max(map(len, groups.values())) <= MAX_CURVES:
             break
     return sorted(groups.items(), key=lambda group: sigmas_of(group[1]))
 
@@ -228,13 +228,17 @@ def _draw(
 
 
 def _common(labels: Sequence[str]) -> tuple[str, str]:
-    """What all labels begin with and end with, of whole words."""
-    if len(labels) < 2:
-        return "", ""
-    before = re.match(r"(.*[ -])?", commonprefix(list(labels)))
-    after = re.match(r"(.* )?", commonprefix([label[::-1] for label in labels]))
-    assert before and after
-    return before[0], after[0][::-1]
+    """The whole words that all labels begin with, and those that all end with."""
+    from_start, from_end = ([re.split(at, label) for label in labels] for at in ("(?<=[ -])", "(?= )"))
+    before = "".join(_equal(from_start))
+    after = "".join(reversed(_equal([words[::-1] for words in from_end])))
+    whole = len(labels) < 2 or min(map(len, labels)) <= len(before) + len(after)
+    return ("", "") if whole else (before, after)
+
+
+def _equal(words: Sequence[Sequence[str]]) -> list[str]:
+    """The first ones, as long as they are the same everywhere."""
+    return [same[0] for same in takewhile(lambda each: len(set(each)) == 1, zip(*words, strict=False))]
 
 
 def _dense(row: Row, right: float, top: float) -> tuple[Floats, Floats]:
@@ -254,7 +258,7 @@ def _mark_limits(
     limits: dict[float, tuple[int | None, str]] = {}
     for row, look in zip(rows, looks, strict=True):
         for run in row.certificates:
-            limits.setdefault(round(largest_radius(run), 6), (run.fixed_n, look["color"]))
+            limits.setdefault(round(largest_radius(run), 4), (run.fixed_n, look["color"]))
     for limit, (n, color) in limits.items():
         if 0 < limit <= right:
             style: dict[str, Any] = {"color": color, "textcoords": "offset points", "annotation_clip": False}
@@ -302,10 +306,10 @@ def _distance(corners: Floats, size: tuple[float, float], points: Floats) -> Flo
 def styles(rows: Sequence[Row], *, by_sigma: bool = False) -> list[dict[str, Any]]:
     """The line of each log: thin for a single member, strong for all else.
 
-    Of several sigmas each has one colour, and with `by_sigma` one alone too; else each run, or in one run each row. Lines of one colour differ in
-    their dashes: where some rows are of DRT, theirs are solid or nearly so, and the others' are not. The votes
-    of a run often have nearly the same curve, so dashed lines lie over solid ones; if both have one colour,
-    the solid line is broad and pale.
+    Of several sigmas each has a colour, with `by_sigma` one alone too; else each run, or each row of one run.
+    Lines of one colour differ in their dashes: where some rows are of DRT, theirs are solid or nearly so, and
+    those of the others are not. The votes of a run often have nearly the same curve, so dashed lines lie over
+    solid ones; if both have one colour, the solid line is broad and pale.
     """
     runs = list(dict.fromkeys(row.run for row in rows))
     sigmas = dict.fromkeys(_sigma_title(row) for row in rows)

@@ -164,8 +164,7 @@ def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], comp
     """Marks the highest as shown, if the rows can be compared, not all are equal and it is not 0."""
     shown = set(cells) - {""}
     top = max(shown - {NONE}, key=float, default="0") if compare and len(shown) > 1 else "0"
-    top = top if float(top.removeprefix(AT_LEAST)) else None
-    return Column(heading, cells, [cell == top for cell in cells], margins, compare)
+    return Column(heading, cells, [cell == top and float(top) > 0 for cell in cells], margins, compare)
 
 
 def _between(low: str, high: str) -> str:
@@ -300,7 +299,11 @@ def _of_classes(log: Log, radii: Sequence[float], spec: Spec | None) -> Table:
     shares = 100 * counts / sizes[:, None]
     order = shares.mean(axis=1).argsort(kind="stable")[:_MOST_CLASSES]
     titles = [f"class {names[label]}" for label in classes[order].tolist()]
-    columns = [_shares(f"{r:.2f}", of_radius[order]) for r, of_radius in zip(radii, shares.T, strict=True)]
+    columns = [
+        _plain(("", f"{r:.2f}"), [NONE] * len(order)) if r > largest_radius(log.certificates) else
+        _shares(f"{r:.2f}", of_radius[order])
+        for r, of_radius in zip(radii, shares.T, strict=True)
+    ]  # fmt: skip
     note = f"weakest on average over these radii: {titles[0]}; shown: {len(titles)} of {len(classes)} classes"
     inputs = _shares("inputs", sizes[order], "d")
     return _hidden(f"certified accuracy of {log.title} in %, by true class", titles, [*columns, inputs], note)

@@ -1,7 +1,7 @@
 """A board of certificates: one table of any number of runs on any data sets, each a click from its own page.
 
-Rows compare, so that one of them is the best, where they agree in data set, inputs, n, alpha, norm and range of
-pixels. What a file does not say agrees with nothing.
+Rows compare, so that one of them is the best, where they agree in data set, inputs, n, alpha, norm and range
+of pixels. What a file does not say agrees with nothing.
 """
 
 import re

@@ -14,12 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shieldwall.report.page.curves import MINUS, NOTHING, Curve, CurveStyle, choices
+from shieldwall.report.plots import label_places
+from shieldwall.results.certificates import Floats
 from shieldwall.results.intervals import accuracy
+from shieldwall.results.metrics import largest_radius
 
 SIZE = 1000
 _MAX_RADII = 520
 _MAX_HOVER_RADII = 105
 _SYMBOLS = 3
+_LETTER, _LABEL = 0.0067, 0.05
+"""The width of a letter and the height of a label, as shares of the widest chart."""
 GROUPS = ("Accuracy", "Gradient diversity", "Loss terms")
 _NO_CURVES = ("epoch", "lr", "seconds")
 _DIVERSITY = ("gd", "cosine", "alignment")
@@ -69,6 +74,8 @@ class Line(NamedTuple):
     """Where its symbol or number stands, in percent from the left and from the top."""
     hidden: bool = False
     """Whether it starts so."""
+    label: tuple[float, float] | None = None
+    """Where its title stands on a wide screen, in percent from the left and from below."""
 
 
 class Chart(NamedTuple):
@@ -78,6 +85,8 @@ class Chart(NamedTuple):
     y: Axis
     lines: list[Line]
     """From below to above."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """What n cannot exceed, and where it stands, in percent."""
 
     @property
     def ends(self) -> dict[str, tuple[float, float]]:
@@ -121,10 +130,15 @@ def radius_grid(curves: Sequence[Curve], of_tables: Sequence[float] = ()) -> Gri
 
 
 def accuracy_chart(
-    curves: Sequence[Curve], looks: Sequence[CurveStyle], grid: Grid, norm: str, hidden: Container[str]
-) -> Chart:
-    """Certified accuracy against radius; the curves of `hidden` protocols start hidden."""
+    curves: Sequence[Curve], looks: Sequence[CurveStyle], grid: Grid, norm: str, hidden: Container[str],
+    keys: Sequence[int] | None = None,
+) -> Chart:  # fmt: skip
+    """Certified accuracy against radius; the curves of `hidden` protocols start hidden.
+
+    `keys` are the places of the curves on the page; by default in the order given.
+    """
     values = [accuracies(curve, grid) for curve in curves]
+    keys = range(len(curves)) if keys is None else keys
     x = Axis(f"{norm} radius", 0.0, grid.radii[-1])
     y = Axis("certified accuracy, %", 0.0, min(100.0, 10.0 * (max(int(max(of) / 10) for of in values) + 1)))
     kinds = list(dict.fromkeys((curve.method, curve.protocol) for curve in curves))
@@ -140,13 +154,36 @@ def accuracy_chart(
             for place in (places if look.shape or look.number else ())
         )
         drawn = path(x, y, grid.radii, values[k])
-        lines.append(Line(k, curve.title, drawn, look, marks, hidden=curve.protocol in hidden))
+        lines.append(Line(keys[k], curve.title, drawn, look, marks, hidden=curve.protocol in hidden))
+    lines = _labelled(lines, [_points(x, y, grid.radii, of) for of in values])
     # Ensembles first, then members, then envelopes: dashes lie on what is solid.
+    of_key = dict(zip(keys, curves, strict=True))
     lines.sort(
-        key=lambda line: (curves[line.key].row.is_envelope, protocols.index(curves[line.key].protocol))
+        key=lambda line: (of_key[line.key].row.is_envelope, protocols.index(of_key[line.key].protocol))
+    )
+    ends = {round(largest_radius(run), 4): run.fixed_n for curve in curves for run in curve.row.certificates}
+    limits = tuple(
+        (f"limit of n = {n:,}", x.percent(end)) for end, n in sorted(ends.items()) if end <= grid.radii[-1]
     )
     what = f"Certified accuracy against {norm} radius, a curve for each run and protocol"
-    return Chart(f"{what}; the tables below hold the values.", x, y, lines)
+    return Chart(f"{what}; the tables below hold the values.", x, y, lines, limits)
+
+
+def _points(x: Axis, y: Axis, radii: Sequence[float], values: Sequence[float]) -> Floats:
+    """Of a curve, in shares of the chart, the last down to 0."""
+    at = [(x.place(radius), y.place(value)) for radius, value in zip(radii, values, strict=False)]
+    dense = np.linspace(at[-1], (at[-1][0], 0), 20)
+    return np.concatenate([np.array(at), dense]) / SIZE
+
+
+def _labelled(lines: list[Line], points: Sequence[Floats]) -> list[Line]:
+    """The lines in view with their titles beside them, if there is room for all on a wide screen."""
+    shown = [k for k, line in enumerate(lines) if not line.hidden]
+    sizes = [(_LETTER * len(lines[k].title), _LABEL) for k in shown]
+    places = label_places([points[k] for k in shown], sizes) or []
+    for k, (left, low, *_) in zip(shown, places, strict=False):
+        lines[k] = lines[k]._replace(label=(round(100 * left, 2), round(100 * low, 2)))
+    return lines
 
 
 def accuracies(curve: Curve, grid: Grid) -> list[float]:

@@ -4,8 +4,8 @@ Each curve is a row, with the method, protocol and sigma by which a reader picks
 A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
 
 Colours show sigma; with one sigma the method, and with one method the protocol. With several methods DRT is
-solid, the others are dashed, and symbols show the protocol; otherwise dashes show the protocol. Members have a
-thin line with their number. Envelopes are thick, in the colour of text.
+solid, the others are dashed, and symbols show the protocol; otherwise dashes show the protocol. Members have
+a thin line with their number. Envelopes are thick, in the colour of text.
 """
 
 from collections import Counter
