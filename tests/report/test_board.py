@@ -34,7 +34,7 @@ def made(folder: Path, page: Path, *options: str) -> tuple[str, list[list[str]],
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two runs that compare, one with another alpha, one not certified, another tool's log and a JSON file."""
+    """Two runs that compare, one with another alpha, one not certified, another tool's log, a JSON file."""
     home = tmp_path / "all"
     for name, radius in (("gaussian", 0.1), ("drt", 0.3)):
         write_run(home / "deep" / name, f"mnist-{name}-0.25", {"we": [radius] * 3, "member-1": [0.4] * 3})

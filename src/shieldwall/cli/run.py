@@ -103,7 +103,7 @@ def tune_weights_command(
 
 
 def certify_command(
-    run: Annotated[Path | None, Argument(
+    run: Annotated[Path | None, Argument(show_default="none; --model takes its place",
         help="A run folder made by `shieldwall train`, or a pretrained name.")] = None,
     files: Annotated[list[Path] | None, Argument(
         show_default="test inputs", help="Certify these image files only, and print the answers.")] = None,

@@ -8,21 +8,17 @@ function own(cell) {
   return (cell.firstElementChild?.tagName === "A" ? cell : cell.firstChild ?? cell).textContent.trim();
 }
 
-function number(text) {
-  return parseFloat(text.replace(/[≥,\s]|every |all |the first |up to /g, ""));
-}
-
 function compare(one, other, column, sign) {
   const [a, b] = [one, other].map((row) => own(row.cells[column]));
-  const [x, y] = [a, b].map(number);
-  if (Number.isNaN(x) !== Number.isNaN(y)) return Number.isNaN(x) ? 1 : -1;  // a dash comes last
-  if (!Number.isNaN(x) && x !== y) return sign * (x - y);
-  return sign * a.localeCompare(b, "en", { numeric: true });
+  const isNumber = "number" in headings[column].dataset;
+  const [x, y] = isNumber ? [a, b].map((text) => parseFloat(text.replace(/[≥,]|up to /g, ""))) : [a, b];
+  if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y);  // a dash comes last
+  return sign * ((x > y) - (x < y));
 }
 
 function sort(column) {
   const heading = headings[column], before = heading.getAttribute("aria-sort");
-  const first = "largestFirst" in heading.firstElementChild.dataset ? "descending" : "ascending";
+  const first = "largestFirst" in heading.dataset ? "descending" : "ascending";
   const order = before === null ? first : before === "ascending" ? "descending" : "ascending";
   for (const each of headings) each.removeAttribute("aria-sort");
   heading.setAttribute("aria-sort", order);
