@@ -48,7 +48,7 @@ _PER_LINE = 3
 _GAP = 0.008
 _LETTER, _LINE = 0.0117, 0.052
 """The width of a letter and the height of a line, as shares of the axes, measured on figures of this size."""
-_POINTS = 120
+_POINTS = 200
 """Of a curve, where its label may stand."""
 _PANEL_SCALE = 1.4
 """How much larger a letter is beside the axes of a small panel."""
@@ -177,12 +177,13 @@ def _draw(
     banded = _with_band(rows, intervals)
     looks = panel_styles or styles(rows)
     right = best = 0.0
-    attacked = False
+    attacked, lines = False, []
     for row, label, style in zip(rows, tuple(labels), looks, strict=True):
         r = steps(row)
         values = accuracy(row, r)
         # A is constant on (r_{k-1}, r_k], which is what "pre" draws; the last point closes the curve.
-        axes.step(np.append(r, r[-1]), np.append(values, 0.0), where="pre", label=label, **style)
+        lines.append(np.column_stack([np.append(r, r[-1]), np.append(values, 0.0)]))
+        axes.step(*lines[-1].T, where="pre", label=label, **style)
         if row in banded:
             at = r[np.linspace(0, len(r) - 1, min(len(r), _MAX_STEPS)).round().astype(int)]
             # The more there are, the fainter: where all of them meet, the curves are still seen.
@@ -213,9 +214,8 @@ def _draw(
     heading = [line for line in (common, of_all, _about_bands(rows, banded, intervals)) if line]
     scale = _PANEL_SCALE if panel_styles else 1.0
     sizes = [(scale * _LETTER * len(label) + 0.01, scale * _LINE) for label in labels]
-    curves = [np.column_stack(_dense(row, right, top)) for row in rows]
     small: dict[str, Any] = {"fontsize": "small"}
-    if not attacked and (places := label_places(curves, sizes, marks)):
+    if not attacked and (places := label_places([line / (right, top) for line in lines], sizes, marks)):
         for (x, y, *_), label, style in zip(places, labels, looks, strict=True):
             axes.text(x, y, label, color=style["color"], transform=axes.transAxes, va="bottom", **small)
         axes.set_title("\n".join(filter(None, [axes.get_title("left"), *heading])), loc="left", **small)
@@ -241,16 +241,6 @@ def _equal(words: Sequence[Sequence[str]]) -> list[str]:
     return [same[0] for same in takewhile(lambda each: len(set(each)) == 1, zip(*words, strict=False))]
 
 
-def _dense(row: Row, right: float, top: float) -> tuple[Floats, Floats]:
-    """Points of the curve, in shares of the axes, with more of them where it falls."""
-    r = np.linspace(0, 1, _POINTS)
-    values = accuracy(row, right * r) / top
-    falls = np.linspace(0, 1, _POINTS)
-    at = np.interp(-falls, -values, r)
-    order = np.argsort(np.append(r, at), kind="stable")
-    return np.append(r, at)[order], np.append(values, falls)[order]
-
-
 def _mark_limits(
     axes: "Axes", rows: Sequence[Row], looks: Sequence[dict[str, Any]], right: float
 ) -> list[_Box]:
@@ -274,10 +264,12 @@ def label_places(
 ) -> list[_Box] | None:
     """A box for the label of each curve; None if there is no room for all.
 
-    Curves are points (P, 2) and sizes are widths and heights, in shares of the axes. A label covers no curve
-    and no other label, and its own curve is the nearest to it: of such places that with the others furthest.
+    Curves are the corners of lines (P, 2), and sizes are widths and heights, in shares of the axes. A label
+    covers no curve and no other label, and its own curve is the nearest to it: of such places that with the
+    others furthest.
     """
     places: list[_Box] = []
+    curves = [_resampled(points) for points in curves]
     for k, (size, own) in enumerate(zip(sizes, curves, strict=True)):
         corners = np.concatenate([own + _GAP, own - size - _GAP])
         corners = corners[(corners >= 0.01).all(axis=1) & (corners + size <= 0.99).all(axis=1)]
@@ -294,6 +286,13 @@ def label_places(
         x, y = corners[int(room.argmax())].tolist()
         places.append((x, y, *size))
     return places
+
+
+def _resampled(points: Floats) -> Floats:
+    """As many points of a line at equal distances."""
+    lengths = np.append(0.0, np.hypot(*np.diff(points, axis=0).T).cumsum())
+    at = np.linspace(0.0, lengths[-1], _POINTS)
+    return np.column_stack([np.interp(at, lengths, column) for column in points.T])
 
 
 def _distance(corners: Floats, size: tuple[float, float], points: Floats) -> Floats:

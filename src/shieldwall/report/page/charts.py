@@ -172,8 +172,7 @@ def accuracy_chart(
 def _points(x: Axis, y: Axis, radii: Sequence[float], values: Sequence[float]) -> Floats:
     """Of a curve, in shares of the chart, the last down to 0."""
     at = [(x.place(radius), y.place(value)) for radius, value in zip(radii, values, strict=False)]
-    dense = np.linspace(at[-1], (at[-1][0], 0), 20)
-    return np.concatenate([np.array(at), dense]) / SIZE
+    return np.array([*at, (at[-1][0], 0.0)]) / SIZE
 
 
 def _labelled(lines: list[Line], points: Sequence[Floats]) -> list[Line]:

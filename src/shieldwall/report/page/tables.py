@@ -74,8 +74,11 @@ def conclusion(curves: Sequence[Curve], hidden: Container[str], radii: Sequence[
         return f"{right}; on {shares[0, k]:.1f}% no change of {norm} norm below {radii[k]:g} can change that."
     if differing := incomparable_settings(rows):
         return f"{len(rows)} rows that differ in {' and '.join(differing)}: none of them is the best."
-    said = [f"{rows[place].title} with {shares[place, k]:.1f}%" for place in (best, others[0])]
-    return f"At {norm} radius {radii[k]:g} the best is {said[0]} of {inputs}, then {said[1]}."
+    (first, most), (second, next_most) = ((rows[p].title, f"{shares[p, k]:.1f}%") for p in (best, others[0]))
+    said = f"{first} with {most} of {inputs}, then {second} with {next_most}"
+    if most == next_most:
+        said = f"shared by {first} and {second}, with {most} of {inputs} each"
+    return f"At {norm} radius {radii[k]:g} the best is {said}."
 
 
 def paper_pairs(curves: Sequence[Curve]) -> list[PaperPair]:
