@@ -289,7 +289,9 @@ def _certificate_files(path: Path) -> list[Path]:
         if files := _votes(run / FOLDER):
             return files
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
-    if files := list(dict.fromkeys(_votes(path) + _below(path))):
+    votes = _votes(path)
+    is_of_one_run = bool(votes) and _run_folder(votes[0]) is not None
+    if files := votes if is_of_one_run else list(dict.fromkeys(votes + _below(path))):
         return files
     raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
 
