@@ -12,7 +12,7 @@ version = release = installed("shieldwall")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 extensions += ["plain_docstrings", "short_signatures", "outward_links"]
-extensions += ["breakable_names", "column_names", "native_math"]
+extensions += ["breakable_names", "column_names", "native_math", "board"]
 exclude_patterns = ["_static", "_extensions"]
 
 myst_enable_extensions = ["dollarmath"]

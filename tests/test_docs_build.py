@@ -7,8 +7,10 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
+from typer.testing import CliRunner
 
 import shieldwall as sw
+from shieldwall import cli
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +40,22 @@ def test_every_page_is_there(built: Path) -> None:
     sources = {str(path.relative_to(DOCS).with_suffix(".html")) for path in DOCS.rglob("*.md")}
     assert len(sources) > 12
     assert sources <= set(pages(built))
+
+
+def test_the_board_is_what_its_command_makes_and_every_link_of_it_leads_somewhere(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (link,) = re.findall(r'href="(board/[^"]+)"', pages(built)["board.html"])
+    monkeypatch.chdir(DOCS.parent)
+    command = ["report", "results", "--html", str(tmp_path / "board.html")]
+    assert f"    shieldwall {' '.join(command[:3])} board.html\n" in (DOCS / "board.md").read_text()
+    assert CliRunner().invoke(cli.app, command).exit_code == 0
+    board = (built / link).read_text()
+    assert board == (tmp_path / "board.html").read_text()
+    linked = set(re.findall(r'<a href="([^"]+)"', board))
+    assert len(linked) == len(list((DOCS.parent / "results").rglob("*.tar.xz")))
+    for run in linked:
+        assert (built / "board" / run).read_bytes() == (tmp_path / run).read_bytes()
 
 
 def test_every_page_can_be_reached_from_the_menu(built: Path) -> None:

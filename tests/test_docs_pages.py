@@ -123,6 +123,7 @@ def test_there_are_commands_to_check() -> None:
     assert counted["own-model"] == 6
     assert counted["troubleshooting"] == 3
     assert counted["papers"] == 8
+    assert counted["board"] == 1
 
 
 def test_the_messages_quoted_are_those_of_the_code() -> None:

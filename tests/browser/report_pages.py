@@ -85,11 +85,17 @@ def percent(r: float, method: int, sigma: str, vote: int) -> float:
     return 100 * sum(label == predict and radius >= r for label, predict, radius in found) / len(found)
 
 
-def open_page(browser: Chrome, page: Path) -> None:
+SHOW_ALL = "for (const input of document.querySelectorAll('.toggles input:not(:checked)')) input.click()"
+
+
+def open_page(browser: Chrome, page: Path, *, as_it_opens: bool = False) -> None:
+    """Open a page, and show every vote."""
     browser.get(page.as_uri())
     WebDriverWait(browser, 20).until(
         lambda seen: seen.execute_script("return document.documentElement.dataset.ready === 'yes'")
     )
+    if not as_it_opens:
+        browser.execute_script(SHOW_ALL)
 
 
 def lines(browser: Chrome) -> int:

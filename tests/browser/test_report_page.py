@@ -41,6 +41,22 @@ def opened(browser: Chrome, page: Path) -> Chrome:
     return browser
 
 
+def test_it_opens_with_a_conclusion_and_we_alone_and_the_other_votes_are_one_click_away(
+    browser: Chrome, page: Path
+) -> None:
+    open_page(browser, page, as_it_opens=True)
+    assert lines(browser) == 2 * 2 + 2  # the logs of WE, and an envelope for each method
+    assert {row.rpartition(" ")[2] for row in seen_rows(browser)} == {"WE"}
+    said = browser.find_element(By.CLASS_NAME, "conclusion").text
+    best = {name: percent(0.25, method, "0.5", VOTES.index("we")) for method, name in enumerate(METHODS)}
+    named = [f"digits-{name}-0.5 WE with {best[name]:.1f}%" for name in ("drt", "gaussian")]
+    assert said == f"At L2 radius 0.25 the best is {named[0]} of 40 test images, then {named[1]}."
+    labels = browser.find_elements(By.CSS_SELECTOR, "#chart .label")
+    assert {label.text for label in labels} <= {row.replace(" WE", "") + " WE" for row in seen_rows(browser)}
+    toggle(browser, "protocol", 1).click()
+    drawn(browser, 12)
+
+
 def test_every_curve_is_drawn_and_nothing_is_asked_for(opened: Chrome, page: Path) -> None:
     assert lines(opened) == 2 * 2 * 3 + 2 * 3  # the logs, and an envelope for each method and vote
     assert len(seen_rows(opened)) == 18
@@ -270,7 +286,7 @@ def test_without_scripts_there_is_a_picture_and_every_table(browser: Chrome, pag
     chart = browser.find_element(By.CSS_SELECTOR, "#chart svg")
     assert chart.size["width"] > 400
     assert chart.size["height"] > 200
-    assert lines(browser) == len(browser.find_elements(By.CSS_SELECTOR, "#curves .legend li")) == 18
+    assert lines(browser) == len(browser.find_elements(By.CSS_SELECTOR, "#curves .legend li")) == 6
     assert len(seen_rows(browser)) == 18
     assert "pointer" not in browser.find_element(By.CSS_SELECTOR, "#curves figcaption").text
     panels = browser.find_elements(By.CSS_SELECTOR, "#training .panel svg")

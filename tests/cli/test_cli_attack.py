@@ -86,6 +86,15 @@ def test_certified_inputs_are_not_broken_and_the_report_draws_both(run: Path, sh
     assert shieldwall("report", run, "--plot", "curves.png").code == 0
 
 
+def test_a_length_that_n_cannot_certify_has_a_dash(run: Path, shieldwall: Shieldwall) -> None:
+    """n = 1,000 and alpha = 0.001 certify no radius above 0.25 * 2.462."""
+    done = shieldwall("attack", run, "--lengths", "0.5,0.62", "--steps", "1", "--samples", "1", "--n", "100")
+    assert done.code == 0, done.err
+    cells = {line.split()[0]: line.split()[2] for line in done.out.splitlines() if line.strip()[:1] == "0"}
+    assert cells["0.62"] == "-"
+    assert float(cells["0.5"]) > 0
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

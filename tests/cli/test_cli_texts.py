@@ -1,11 +1,16 @@
 """What the command line says about itself: help, recipes, data sets, the demo."""
 
+import re
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from cli_tools import Shieldwall, refused
+from typer import Context
+from typer.main import get_group
 from typer.testing import CliRunner
 
 from shieldwall import cli, recipes
@@ -45,6 +50,44 @@ def test_every_verb_has_help(verb: list[str], option: str):
     result = CliRunner().invoke(cli.app, [*verb, option])
     assert result.exit_code == 0
     assert f" {' '.join(verb)} [OPTIONS]" in result.output
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command by its words, as help shows it."""
+    context = Context(group, info_name="shieldwall")
+    for name in group.commands:
+        command = group.get_command(context, name)
+        yield from (
+            commands(command, (*path, name)) if hasattr(command, "commands") else [((*path, name), command)]
+        )
+
+
+ALL = {" ".join(path): command for path, command in commands(get_group(cli.app))}
+
+
+def test_all_commands_are_looked_at() -> None:
+    assert len(ALL) > 18
+    assert {"certify", "study run", "theory diagnose", "data fetch"} <= ALL.keys()
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_help_names_no_python_types(verb: str) -> None:
+    shown = CliRunner().invoke(cli.app, [*verb.split(), "--help"], env={"COLUMNS": "200"}).output
+    assert "--help" in shown
+    assert re.findall(r"<\w+|list\[|\bNone\b|\bstr\b|\bbool\b|\bint\b|\bfloat\b", shown) == []
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_help_says_what_happens_without_an_option(verb: str) -> None:
+    """A flag is off unless it has a second name that turns it off."""
+    shown = CliRunner().invoke(cli.app, [*verb.split(), "--help"], env={"COLUMNS": "200"}).output
+    for param in ALL[verb].params:
+        is_flag = getattr(param, "is_flag", False) and not param.secondary_opts
+        says_so = isinstance(param.show_default, str) or re.search(r"\bdefault\b|Instead of RUN", param.help)
+        has_value = param.default not in (None, "", False, 0)
+        assert param.required or is_flag or says_so or has_value, (param.opts, param.help)
+        value = param.name.removesuffix("_page") if param.default is True else param.default
+        assert not has_value or f"[default: {value}" in shown
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

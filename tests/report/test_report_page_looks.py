@@ -11,7 +11,7 @@ from test_report_page_content import SIGMA, curves_of, data_of, write_run, writt
 
 from shieldwall.report.page import curves as page_curves
 from shieldwall.report.page.charts import Axis, accuracy_chart, path, radius_grid
-from shieldwall.report.page.curves import CurveStyles, envelope_curves
+from shieldwall.report.page.curves import SOLID, CurveStyles, envelope_curves
 
 VOTES = ("we", "mme", "eas", "we-grid", "we-sween", "member-1", "member-2", "member-3")
 GROUNDS = {"light": "#ffffff", "dark": "#14171a"}
@@ -80,11 +80,10 @@ def test_samples_beside_toggles_are_those_of_the_curves(runs: list[Path]) -> Non
         curve = looks.curve(entry)
         by = {name: looks.sample(name, getattr(entry, name)) for name in ("method", "protocol", "sigma")}
         method, protocol, sigma = (sample for sample in by.values() if sample is not None)
-        assert (curve.color_index, curve.shape) == (method.color_index, sigma.shape)
-        assert (curve.dash, curve.width, curve.number) == (protocol.dash, protocol.width, protocol.number)
-    ensembles = {looks.sample("protocol", name) for name in looks.protocols if name not in looks.members}
+        assert (curve.color_index, curve.dash) == (sigma.color_index, method.dash)
+        assert (curve.shape, curve.width, curve.number) == (protocol.shape, protocol.width, protocol.number)
+        assert (curve.dash == SOLID) == (entry.method == "mnist-drt")
     members = {looks.sample("protocol", name) for name in looks.members}
-    assert not {one.dash for one in ensembles if one} & {one.dash for one in members if one}
     assert {one.number for one in members if one} == {"1", "2", "3"}
 
 
@@ -104,7 +103,11 @@ def test_the_caption_says_what_looks_mean(runs: list[Path], tmp_path: Path) -> N
         return CurveStyles(curves_of(some)).key
 
     dotted = "members are dotted, with their number."
-    assert key(runs) == (f"Colours show the method; dashes show the protocol; symbols show {SIGMA}; {dotted}")
+    assert key(runs) == (
+        f"Colours show {SIGMA}; DRT is solid, other methods are dashed; symbols show the protocol; "
+        "members are thin, with their number."
+    )
+    assert key(runs[:3]) == f"Colours show {SIGMA}; dashes show the protocol; {dotted}"
     assert key(runs[:1]) == f"Colours and dashes show the protocol; {dotted}"
     assert key([run / "certificates" / "we.tsv" for run in runs[:1]]) == ""
 

@@ -11,7 +11,7 @@ import typer
 
 import shieldwall
 from shieldwall.cli import catalogue, report, run, study
-from shieldwall.cli.options import console
+from shieldwall.cli.options import PlainGroup, console
 from shieldwall.console import PlainConsole
 from shieldwall.errors import UserError
 
@@ -27,6 +27,7 @@ def _show_version(asked: bool) -> None:
 
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="Train ensembles, certify their robustness by randomized smoothing, and report the results.\n\n"
     "First steps: `shieldwall demo`, or `shieldwall train digits-gaussian`, then `shieldwall certify` and "
     "`shieldwall report` on the run folder that it prints.",

@@ -7,15 +7,28 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 from rich.table import Table
 from typer import Argument, Option
 
-from shieldwall.cli.options import DataDir, Device, Run, Seed, TrustCode, console, names, numbers, say
+from shieldwall.cli.options import (
+    DataDir,
+    Device,
+    PlainGroup,
+    Run,
+    Seed,
+    TrustCode,
+    console,
+    names,
+    numbers,
+    say,
+)  # fmt: skip
 from shieldwall.errors import UserError, require
 from shieldwall.runs.pretrained import PACKAGED, resolve_run
 
@@ -27,24 +40,34 @@ if TYPE_CHECKING:
     from shieldwall.results.rows import Row
 
 _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # variables that are set where there is a screen
-theory_app = typer.Typer(help="What the paper's theory says about a trained run.", no_args_is_help=True)
+_HELP = "What the paper's theory says about a trained run."
+theory_app = typer.Typer(cls=PlainGroup, help=_HELP, no_args_is_help=True)
 
 
 def report_command(
     runs: Annotated[list[Path], Argument(
         help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs.")],
-    radii: Annotated[str, Option(help="Radii of the table, such as 0,0.25,0.5.")] = "",
+    radii: Annotated[str, Option(show_default="round ones up to the largest certified",
+        help="Radii of the table, such as 0,0.25,0.5.")] = "",
     votes: Annotated[str, Option(help="Show these votes only, such as we,mme; by default all.")] = "",
     intervals: Annotated[bool, Option("--intervals", help="Show 95% confidence intervals.")] = False,
     envelope: Annotated[bool, Option("--envelope", help="One row, the best, for all sigmas.")] = False,
     best_over: Annotated[str, Option(
+        show_default="a row for each run",
         help="Show one row for the runs that differ in these keys, such as rho,sigma: the best.")] = "",
-    choose_on: Annotated[str, Option(help="Choose these best runs by other certificates: held-out, from "
+    choose_on: Annotated[str, Option(show_default="the certificates shown",
+        help="Choose these best runs by other certificates: held-out, from "
         "`certify --held-out`; the numbers shown stay those of the test inputs.")] = "",
-    table: Annotated[list[Path] | None, Option(help="Write the table (.tex, .md, .csv); repeatable.")] = None,
-    plot: Annotated[list[Path] | None, Option(help="Plot the curves (.png, .pdf, .svg); repeatable.")] = None,
-    html: Annotated[Path | None, Option(help="Write an interactive HTML page.")] = None,
-    by_class: Annotated[bool, Option("--by-class", help="Show p_A and certified accuracy by class.")] = False,
+    table: Annotated[list[Path] | None, Option(
+        show_default="no file",
+        help="Write the table (.tex, .md or .csv); repeat it for more files.")] = None,
+    plot: Annotated[list[Path] | None, Option(
+        show_default="no file",
+        help="Plot the curves (.png, .pdf or .svg); repeat it for more files.")] = None,
+    html: Annotated[Path | None, Option(show_default="no file",
+        help="Write an interactive HTML page.")] = None,
+    by_class: Annotated[bool, Option(
+        "--by-class", help="Show the distribution of p_A and certified accuracy by class.")] = False,
     data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
@@ -57,7 +80,7 @@ def report_command(
     from shieldwall.report.plots import check_figure_path
     from shieldwall.report.tables import hidden_tables
     from shieldwall.results.record import held_out_records, read_runs
-    from shieldwall.results.rows import rows_of
+    from shieldwall.results.rows import rows_of, scale_key
 
     if plot or html:
         require("report", "--plot" if plot else "--html")
@@ -70,6 +93,11 @@ def report_command(
     for path in plot or ():
         check_figure_path(path)
     records = read_runs(_certified(path) for path in runs)
+    if is_board := len(records) > len(runs):
+        unknown = [each for each in records if any(run.truth is None for run in each.certificates.values())]
+        for record in unknown:
+            say(f"left out, as it does not say the true classes: {record.name}")
+        records = [record for record in records if record not in unknown]
     over = tuple(names(best_over)) or ("sigma",) * envelope
     if choose_on and not over:
         raise UserError("--choose-on says what chooses the best: give --envelope or --best-over too")
@@ -79,7 +107,8 @@ def report_command(
         if chosen_votes and not set(chosen_votes) & record.certificates.keys():
             say(f"left out, as it has none of these votes: {record.name}")
     comparison = Comparison(rows, chosen_radii, intervals)
-    console.print(comparison, crop=False)
+    for _, of_scale in groupby(sorted(rows, key=scale_key), scale_key) if is_board else [("", iter(rows))]:
+        console.print(replace(comparison, rows=list(of_scale)), crop=False)
     for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
         console.print(to_terminal(part), crop=False)
     for path in (*(table or ()), *(plot or ())):
@@ -89,16 +118,42 @@ def report_command(
     if plot:
         say(f"plot: {', '.join(map(str, plot))}")
     if html is not None:
-        write_page(html, rows_of(records, chosen_votes, average_seeds=False), chosen_radii, data_dir)
+        pages = rows_of(records, chosen_votes, average_seeds=False)
+        write = write_board if is_board else write_page
+        write(html, pages, chosen_radii, data_dir)
         say(f"page: {html}")
 
 
-def write_page(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
+def write_page(
+    path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None, board: str = ""
+) -> None:
+    """Write the interactive page of these rows."""
     from shieldwall.data.datasets import dataset_spec
     from shieldwall.files import write_output
     from shieldwall.report.page.build import report_page
 
-    write_output(path, report_page(rows, radii, thumbnails(data_dir), dataset_spec).encode())
+    write_output(path, report_page(rows, radii, thumbnails(data_dir), dataset_spec, board).encode())
+
+
+def write_board(path: Path, rows: "list[Row]", radii: list[float] | None, data_dir: Path | None) -> None:
+    """Write the board of these rows, and the page of each run into the folder NAME-runs beside NAME.html."""
+    from shieldwall.data.datasets import split_sizes
+    from shieldwall.files import write_output
+    from shieldwall.report.page.board import board_page, page_names
+
+    folder = path.with_name(f"{path.stem}-runs")
+    names = page_names([row.run for row in rows])
+
+    def num_test(data: str) -> int:
+        with suppress(UserError):
+            return split_sizes(data, data_dir)[1]
+        return 0
+
+    links = {run: quote(f"{folder.name}/{name}") for run, name in names.items()}
+    write_output(path, board_page(rows, radii, links, num_test).encode())
+    for run, name in names.items():
+        own = [row for row in rows if row.run == run]
+        write_page(folder / name, own, radii, data_dir, quote(f"../{path.name}"))
 
 
 def thumbnails(data_dir: Path | None) -> "Callable[[str], Thumbnails | None]":
@@ -133,6 +188,7 @@ def _certified(path: Path) -> Path:
 def verify_command(
     runs: Annotated[list[Path], Argument(help="Runs, packed runs, certificate files, or pretrained names.")],
     redraw: Annotated[int, Option(
+        show_default="0",
         help="Draw this many random inputs of each run again, and compare their counts.", min=0)] = 0,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object for each run.")] = False,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
@@ -158,7 +214,9 @@ def gate_command(
     at: Annotated[float, Option(help="The radius.")],
     at_least: Annotated[float, Option(help="The certified accuracy wanted there, such as 0.6.")],
     confidence: Annotated[float, Option(help="Of the lower bound and of the comparison.")] = 0.95,
-    not_worse_than: Annotated[Path | None, Option(help="Another run on the same inputs.")] = None,
+    not_worse_than: Annotated[Path | None, Option(
+        show_default="no comparison",
+        help="Another run on the same inputs, such as the last release's.")] = None,
     vote: Annotated[str, Option(help="The vote; by default we, or the only one that there is.")] = "",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:  # fmt: skip
@@ -192,9 +250,12 @@ def attack_command(
     steps: Annotated[int, Option(help="PGD steps.")] = 20,
     samples: Annotated[int, Option(help="Noise samples of each gradient.")] = 32,
     n: Annotated[int, Option(help="Noise samples that judge each attacked image.")] = 1_000,
-    every: Annotated[int | None, Option(help="Attack only every K-th test input.", min=1)] = None,
-    limit: Annotated[int | None, Option(help="Attack at most N inputs.", min=1)] = None,
-    seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
+    every: Annotated[int | None, Option(show_default="the recipe's",
+        help="Attack only every K-th test input.", min=1)] = None,
+    limit: Annotated[int | None, Option(show_default="the recipe's",
+        help="Attack at most N inputs.", min=1)] = None,
+    seed: Seed = None,
+    data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Attack the smoothed classifier by PGD: robust accuracy is at most what no attack breaks.
 
@@ -203,6 +264,7 @@ def attack_command(
     """
     import numpy as np
 
+    from shieldwall.results.metrics import largest_radius
     from shieldwall.results.record import FOLDER, read
     from shieldwall.runs.attack import attack_run
 
@@ -215,12 +277,13 @@ def attack_command(
     certificates = (read(path) if (path / FOLDER).is_dir() else {}).get(vote)
     if certificates is not None and np.isin(attack.indices, np.asarray(certificates.indices)).all():
         same = certificates[np.isin(np.asarray(certificates.indices), attack.indices)]
-        columns["certified, %"] = same.certified_accuracy(None, attack.lengths)
+        reached = attack.lengths <= largest_radius(certificates)
+        columns["certified, %"] = np.where(reached, same.certified_accuracy(None, attack.lengths), np.nan)
         if count := int((same.correct & (attack.broken < same.radii)).sum()):
             console.print(f"warning: {count} inputs are broken within their certified radius")
     table = Table(*columns, box=None, header_style="bold")
     for cells in zip(*columns.values(), strict=True):
-        table.add_row(cells[0], *(f"{100 * share:.1f}" for share in cells[1:]))
+        table.add_row(cells[0], *("-" if np.isnan(share) else f"{100 * share:.1f}" for share in cells[1:]))
     console.print(table)
 
 
@@ -267,9 +330,12 @@ def diagnose_command(
     run: Run,
     radius: Annotated[float | None, Option(help="Radius r of the indicator ERI; by default sigma.")] = None,
     draws: Annotated[int, Option(help="Noise samples for the gradients at each input.")] = 200,
-    n: Annotated[int | None, Option(help="Noise samples of certificates; by default at most 10,000.")] = None,
-    every: Annotated[int | None, Option(help="Diagnose every N-th test input; by default about 100.")] = None,
-    limit: Annotated[int | None, Option(help="Diagnose at most N inputs.")] = None,
+    n: Annotated[int | None, Option(
+        help="Noise samples of a certificate; by default the recipe's, at most 10,000.")] = None,
+    every: Annotated[int | None, Option(
+        help="Diagnose every N-th test input; by default about 100, spread evenly.")] = None,
+    limit: Annotated[int | None, Option(show_default="all of these",
+        help="Diagnose at most N inputs.")] = None,
     seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.

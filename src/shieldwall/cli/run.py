@@ -18,10 +18,12 @@ CERTIFICATES, HELD_OUT = "certificates", "held-out"
 def train_command(
     recipe: Annotated[str, Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
     out: Annotated[Path | None, Option(help="The run folder; by default runs/RECIPE.")] = None,
-    start: Annotated[list[str] | None, Option("--from", help="Start from the members of this trained run "
+    start: Annotated[list[str] | None, Option("--from", show_default="new members, or what the recipe names",
+        help="Start from the members of this trained run "
         "or pretrained name, or from a file of weights; repeat it for members of several.")] = None,
     assignments: Annotated[list[str] | None, Option(
-        "--set", metavar="KEY=VALUE", help="Change a key of the recipe, such as schedule.epochs=10.")] = None,
+        "--set", metavar="KEY=VALUE", show_default="the recipe as it is",
+        help="Change a key of the recipe, such as schedule.epochs=10.")] = None,
     seed: Annotated[int | None, Option(
         help="Seed of the initial weights, batches and noise; by default the recipe's.")] = None,
     tensorboard: Annotated[bool, Option("--tensorboard", help="Write TensorBoard event files.")] = False,
@@ -60,7 +62,9 @@ def tune_weights_command(
     method: Annotated[str, Option(help="sween (learned) or grid (searched in steps of 0.1).")] = "sween",
     objective: Annotated[str, Option(help="What the grid search maximises: accuracy (under noise) or "
         "certified (accuracy at --radius).")] = "accuracy",
-    radius: Annotated[float | None, Option(help="Maximise certified accuracy at this radius.")] = None,
+    radius: Annotated[float | None, Option(
+        show_default="none; certified needs it",
+        help="The radius at which to maximise certified accuracy.")] = None,
     copies: Annotated[int | None, Option(
         help="Noisy copies of each held-out image; by default 10, or 100 for certified.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
@@ -87,42 +91,66 @@ def tune_weights_command(
 
 
 def certify_command(
-    run: Annotated[Path | None, Argument(help="A trained run folder, or a pretrained name.")] = None,
-    files: Annotated[list[Path] | None, Argument(help="Certify these image files only.")] = None,
-    model: Annotated[str | None, Option(help="Instead of RUN: your own model, module:function or hf:FOLDER, "
+    run: Annotated[Path | None, Argument(show_default="none; --model takes its place",
+        help="A run folder made by `shieldwall train`, or a pretrained name.")] = None,
+    files: Annotated[list[Path] | None, Argument(
+        show_default="test inputs", help="Certify these image files only, and print the answers.")] = None,
+    model: Annotated[str | None, Option(show_default="none",
+        help="Instead of RUN: your own model, module:function or hf:FOLDER, "
         "at --images and --sigma.")] = None,
-    images: Annotated[Path | None, Option(help="Images in class folders, or with labels.csv.")] = None,
-    labels: Annotated[Path | None, Option(help="CSV file (file,label) for --images.")] = None,
-    size: Annotated[int | None, Option(help="Resize and cut --images to this side, such as 224.")] = None,
-    sigma: Annotated[float | None, Option(help="Standard deviation of the noise for --model.")] = None,
+    images: Annotated[Path | None, Option(
+        show_default="none", help="Folder of images, with a folder for each class or labels.csv.")] = None,
+    labels: Annotated[Path | None, Option(
+        show_default="labels.csv in the folder, or its class folders",
+        help="CSV file with the columns file,label for --images.")] = None,
+    size: Annotated[int | None, Option(
+        show_default="as they are",
+        help="Resize and cut --images to squares of this side, such as 224.")] = None,
+    sigma: Annotated[float | None, Option(show_default="none",
+        help="Standard deviation of the noise for --model.")] = None,
     out: Annotated[Path | None, Option(help="The run folder for --model; by default runs/FUNCTION.")] = None,
-    n0: Annotated[int | None, Option(help="Noise samples that select the class, for example 100.")] = None,
-    n: Annotated[int | None, Option("--n", "-n", help="Number of noise samples that bound its "
+    n0: Annotated[int | None, Option(
+        show_default="the recipe's; with --model 100",
+        help="Number of noise samples that select the class, for example 100.")] = None,
+    n: Annotated[int | None, Option("--n", "-n", show_default="the recipe's; with --model 100,000",
+        help="Number of noise samples that bound its "
         "probability, for example 10000; with --radii the maximum.")] = None,
     alpha: Annotated[float | None, Option(
+        show_default="the recipe's; with --model 0.001",
         help="Failure probability of each certificate, for example 0.001.")] = None,
-    every: Annotated[int | None, Option(help="Certify only every K-th test input, for example 10.")] = None,
-    limit: Annotated[int | None, Option(help="Certify at most N inputs, for example 100.")] = None,
+    every: Annotated[int | None, Option(show_default="the recipe's; with --model all",
+        help="Certify only every K-th test input, for example 10.")] = None,
+    limit: Annotated[int | None, Option(show_default="the recipe's",
+        help="Certify at most N inputs, for example 100.")] = None,
     seed: Seed = None,
     to: Annotated[str, Option(help="Folder to write, inside the run folder.")] = CERTIFICATES,
     held_out: Annotated[bool, Option("--held-out", help="Certify the training images held out "
         "(holdout_every), into the folder held-out, for `report --choose-on held-out`.")] = False,
     votes: Annotated[str, Option(help="Certify these votes only, for example we,mme; by default all: "
         "member-1, ..., we, mme, eas.")] = "",
-    radii: Annotated[str, Option(help="Stop sampling an input once each of these radii is certified or "
+    radii: Annotated[str, Option(show_default="the recipe's, mostly none: every input has n samples",
+        help="Stop sampling an input once each of these radii is certified or "
         "ruled out, e.g. 0.25,0.5.")] = "",
     correct_only: Annotated[bool, Option("--correct-only", help="For tables: draw no samples to bound an "
         "input for which every vote selected a wrong class.")] = False,
-    bound: Annotated[str | None, Option(help="one-sided, or two-sided (with the runner-up).")] = None,
-    norm: Annotated[str | None, Option(help="Of the radii: l1, l2 or linf; by default the noise's.")] = None,
+    bound: Annotated[str | None, Option(
+        show_default="the recipe's",
+        help="Confidence bound: one-sided, or two-sided (with the runner-up).")] = None,
+    norm: Annotated[str | None, Option(
+        help="Norm of the radii: l1, l2 or linf; by default the norm of the noise.")] = None,
     exact_noise: Annotated[bool | None, Option(
         "--exact-noise", help="Use exact integer noise, for 8-bit images.")] = None,
     precision: Annotated[str | None, Option(
+        show_default="the recipe's",
         help="float32, tf32, float16 or bfloat16. Each precision is a different classifier.")] = None,
-    compile: Annotated[bool | None, Option("--compile/--no-compile", help="Use torch.compile.")] = None,
+    compile: Annotated[bool | None, Option(
+        "--compile/--no-compile", show_default="the recipe's",
+        help="Use torch.compile: faster for long runs.")] = None,
     batch_size: Annotated[int | None, Option(
+        show_default="one that suits the device",
         help="Samples per forward pass. Affects speed only, up to rounding.")] = None,
-    shard: Annotated[str | None, Option(help="Certify one part of the inputs, for example 3/16, or auto in a "
+    shard: Annotated[str | None, Option(show_default="all inputs",
+        help="Certify one part of the inputs, for example 3/16, or auto in a "
         "job array; then `merge`.")] = None,
     on: On = "local",
     jobs: Annotated[int | None, Option(help="Number of processes, with one thread each; by default 1, "
@@ -195,8 +223,9 @@ def _say_report(run: Path, to: str) -> None:
 
 def predict_command(
     run: Run,
-    images: Annotated[list[Path] | None, Argument(help="Image files of the model's size.")] = None,
-    index: Annotated[str, Option(help="Test inputs by number, such as 0,7,12.")] = "",
+    images: Annotated[list[Path] | None, Argument(show_default="none",
+        help="Image files of the model's size.")] = None,
+    index: Annotated[str, Option(show_default="none", help="Test inputs by number, such as 0,7,12.")] = "",
     vote: Annotated[str, Option(help="The vote that answers: we, mme, member-1, ...")] = "we",
     n: Annotated[int, Option(help="Number of noise samples per input.")] = 1_000,
     alpha: Annotated[float, Option(help="Failure probability of each answer.")] = 0.001,

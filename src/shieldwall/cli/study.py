@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from typer import Option
 
-from shieldwall.cli.options import DataDir, Device, On, TrustCode, console, numbers, say
+from shieldwall.cli.options import DataDir, Device, On, PlainGroup, TrustCode, console, numbers, say
 from shieldwall.cli.report import write_page
 from shieldwall.errors import require
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from shieldwall.studies.study import Study
 
 _HELP = "Sets of runs: every table and figure of the paper, or a YAML file of your own."
-study_app = typer.Typer(help=_HELP, no_args_is_help=True)
+study_app = typer.Typer(cls=PlainGroup, help=_HELP, no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A study's name (`shieldwall study list`) or a YAML file.")]
 Rows = Annotated[str, Option(help="Only the rows that match, such as 'drt*', and what they start from.")]
-Sigma = Annotated[str, Option(help="Only these sigmas, such as 0.5,1.0.")]
+Sigma = Annotated[str, Option(show_default="all", help="Only these sigmas, such as 0.5,1.0.")]
 Scale = Annotated[str, Option(
     help="A share of the epochs, inputs and draws, such as 0.1; `tiny` to try it out.")]  # fmt: skip
 Runs = Annotated[list[Path] | None, Option(
-    "--runs", help="Folder with runs, made by a study or by hand; new ones go to the first.")]  # fmt: skip
+    "--runs", show_default="runs",
+        help="Folder with runs, made by a study or by hand; new ones go to the first.")]  # fmt: skip
 
 
 @study_app.command("list")
@@ -72,8 +73,10 @@ def show_command(
 @study_app.command("run")
 def run_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", on: On = "local",
-    jobs: Annotated[int | None, Option(help="Workers; by default one for each GPU or core.")] = None,
-    minutes: Annotated[float | None, Option(help="Stop after this time; the same command resumes.")] = None,
+    jobs: Annotated[int | None, Option(
+        help="Number of workers; by default one for each GPU, or for each core.")] = None,
+    minutes: Annotated[float | None, Option(show_default="no limit",
+        help="Stop after this time; the same command resumes.")] = None,
     runs: Runs = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Train, tune, certify and pack all runs of a study, or what is missing of them.
@@ -100,7 +103,8 @@ def run_command(
 @study_app.command("report")
 def report_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", runs: Runs = None,
-    to: Annotated[list[Path] | None, Option(help="Write a file: .md or .html (everything), .tex (the "
+    to: Annotated[list[Path] | None, Option(show_default="no file",
+        help="Write a file: .md or .html (everything), .tex (the "
         "tables), .png, .pdf or .svg (the curves, a file for each panel). Repeat it for more files.")] = None,
     data_dir: DataDir = None, device: Device = None,
 ) -> None:  # fmt: skip

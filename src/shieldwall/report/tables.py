@@ -65,7 +65,8 @@ def accuracy_table(
     for k, row in enumerate(rows):
         if row.record.varied and not row.is_envelope:  # what has columns of its own is left out
             row_titles[k] = row_titles[k].replace(row.run, row.record.base, 1)
-    columns = _varied(rows) + _columns(rows, radii, intervals)
+    columns = _varied(rows) + result_columns(rows, radii, intervals=intervals)
+    columns = [column for column in columns if any(column.cells)]
     remarks = notes(rows, intervals=intervals) + _about_classes(rows, radii)
     return Table(title, row_titles, [row.run for row in rows], columns, remarks, intervals)
 
@@ -90,7 +91,8 @@ def table_radii(rows: Sequence[Row], radii: Sequence[float] | None = None) -> li
     return sorted({0.0, *map(float, wanted)})
 
 
-def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[Column]:
+def result_columns(rows: Sequence[Row], radii: list[float], *, intervals: bool = False) -> list[Column]:
+    """One for each radius, then ACR, abstentions and inputs."""
     compare = not incomparable_settings(rows)
     accuracies = np.array([numbers.accuracy(row, radii) for row in rows])
     margins = [_margins_by_radius(row, radii, intervals) for row in rows]
@@ -107,7 +109,7 @@ def _columns(rows: Sequence[Row], radii: list[float], intervals: bool) -> list[C
         _plain(("abst.", "%"), ["" if share is None else _percent(share) for share in abstained]),
         _plain(("", "inputs"), [f"{m}" if m == wanted else f"{m} of {wanted}" for m, wanted in inputs]),
     ]
-    return [column for column in columns if any(column.cells)]
+    return columns
 
 
 def _margins_by_radius(row: Row, radii: list[float], intervals: bool) -> list[str]:
@@ -139,10 +141,10 @@ def _plain(heading: tuple[str, str], cells: list[str]) -> Column:
 
 
 def _ranked(heading: tuple[str, str], cells: list[str], margins: list[str], compare: bool) -> Column:
-    """Marks the highest as shown, if the rows can be compared and not all are equal."""
+    """Marks the highest as shown, if the rows can be compared, not all are equal and it is not 0."""
     shown = set(cells) - {""}
-    top = max(shown - {NONE}, key=float, default="") if compare and len(shown) > 1 else None
-    return Column(heading, cells, [cell == top for cell in cells], margins, compare)
+    top = max(shown - {NONE}, key=float, default="0") if compare and len(shown) > 1 else "0"
+    return Column(heading, cells, [cell == top and float(top) > 0 for cell in cells], margins, compare)
 
 
 def is_out_of_reach(row: Row, radius: float) -> bool:
@@ -267,7 +269,11 @@ def _of_classes(log: Log, radii: Sequence[float], spec: Spec | None) -> Table:
     shares = 100 * counts / sizes[:, None]
     order = shares.mean(axis=1).argsort(kind="stable")[:_MOST_CLASSES]
     titles = [f"class {names[label]}" for label in classes[order].tolist()]
-    columns = [_shares(f"{r:.2f}", of_radius[order]) for r, of_radius in zip(radii, shares.T, strict=True)]
+    columns = [
+        _plain(("", f"{r:.2f}"), [NONE] * len(order)) if r > largest_radius(log.certificates) else
+        _shares(f"{r:.2f}", of_radius[order])
+        for r, of_radius in zip(radii, shares.T, strict=True)
+    ]  # fmt: skip
     note = f"weakest on average over these radii: {titles[0]}; shown: {len(titles)} of {len(classes)} classes"
     inputs = _shares("inputs", sizes[order], "d")
     return _hidden(f"certified accuracy of {log.title} in %, by true class", titles, [*columns, inputs], note)

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,6 +48,8 @@ COLUMNS = (
 )  # fmt: skip
 HEADER = ("\t".join(COLUMNS) + "\n").encode()
 FORMAT, VERSION = "shieldwall certificates", 1
+_JSON_START = f'{{"format": "{FORMAT}"'
+_START = 1_000  #: bytes that are more than the names of all columns
 _REALS = {"radii", "p_lower", "p_upper", "seconds"}
 _CALL = re.compile(r"([^()]+)\((.+)\)")
 _HARMED_BY_A_CUT = {*REQUIRED, "noise", "bound", "n", "alpha", "norm", "precision"} - {"correct"}
@@ -106,6 +109,16 @@ def _cell(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return (";" if value.ndim == 2 else ",").join(map(_cell, value))
     return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def is_log(path: Path) -> bool:
+    """Whether a file starts as certificates do, in either form."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START).decode(errors="replace")
+    except OSError:
+        return False
+    return set(REQUIRED) <= set(start.partition("\n")[0].split("\t")) or start.startswith(_JSON_START)
 
 
 def to_json(fields: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ runs/digits/more-draws                  another folder of certificates of that r
 runs/digits/certificates/member-1.tsv   one vote of it
 results/digits.tar.xz                   a packed run, read from the archive in memory
 other/sigma_0.25                        a file of another tool, called by its own name
+results                                 a folder of any of these, at any depth
 """
 
 from collections import defaultdict
@@ -20,7 +21,7 @@ from shieldwall.recipes import Recipe, from_mapping
 from shieldwall.recipes.recipe import distinctions
 from shieldwall.results.archive import RUN_FILES, SUFFIX, is_archive, read_archive
 from shieldwall.results.attacks import Attack
-from shieldwall.results.certificate_file import with_current_names
+from shieldwall.results.certificate_file import is_log, with_current_names
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED
 from shieldwall.results.certificates import Certificates, parse
 from shieldwall.results.checks import SUMS, Sums, certificate_names, check_votes
@@ -28,6 +29,8 @@ from shieldwall.texts import json_value, read_file, title, yaml_documents
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
+_MAX_DEPTH = 8
+"""Of the folders in a folder of runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,14 +142,14 @@ class Log:
 def read(path: str | Path) -> dict[str, Certificates]:
     """The certificates by vote of a run folder, a packed run, a file of `save`, or another tool's log.
 
-    Those of several files that are no run are called by the files' names.
+    Those in a folder of several are called by run and vote, or by the file's name where it is no run.
     """
     if not isinstance(path, (str, Path)):
         raise UserError(f"give the path of a run or a file of certificates; given: {describe(path)}")
     records = read_runs([path])
     if len(records) == 1:
         return records[0].certificates
-    return {record.name: run for record in records for run in record.certificates.values()}
+    return {log.title: log.certificates for record in records for log in record.logs}
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
@@ -251,13 +254,37 @@ def _certificate_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     run = path.parent if path.name == FOLDER else path
-    is_run = (run / "recipe.yaml").exists() or (run / FOLDER).is_dir()
-    files = sorted((run / FOLDER if is_run else path).glob("*.tsv"), key=_place_in_table)
-    if files:
-        return files
-    if is_run:
+    if _is_run(run):
+        if files := _votes(run / FOLDER):
+            return files
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
+    votes = _votes(path)
+    is_of_one_run = bool(votes) and _run_folder(votes[0]) is not None
+    if files := votes if is_of_one_run else list(dict.fromkeys(votes + _below(path))):
+        return files
     raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "recipe.yaml").exists() or (folder / FOLDER).is_dir()
+
+
+def _votes(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.tsv"), key=_place_in_table)
+
+
+def _below(folder: Path, depth: int = 0) -> list[Path]:
+    """The packed runs and other tools' logs in a folder, and all runs and logs in the folders below it.
+
+    A run that is not certified yet is left out.
+    """
+    files: list[Path] = []
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.name.startswith(".") and depth < _MAX_DEPTH:
+            files += _votes(path / FOLDER) if _is_run(path) else _below(path, depth + 1)
+        elif is_archive(path) or (path.is_file() and is_log(path)):
+            files.append(path)
+    return files
 
 
 def _run_folder(file: Path) -> Path | None:

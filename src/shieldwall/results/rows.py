@@ -22,7 +22,7 @@ from shieldwall.results.record import Log, RunRecord
 from shieldwall.vocabulary import vote_title
 
 _STARTS = ("start", "init_from")
-_NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
+NORMS = {"l1": "L1", "l2": "L2", "linf": "L-infinity"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,15 +224,20 @@ def shared_norm(rows: Sequence[Row]) -> str:
     if not rows:
         raise UserError("there are no logs to show")
     first, *logs = [log for row in rows for log in row.logs]
-    norm = _NORMS[first.certificates.norm]
+    norm = NORMS[first.certificates.norm]
     for log in logs:
-        if (other := _NORMS[log.certificates.norm]) != norm:
+        if (other := NORMS[log.certificates.norm]) != norm:
             radii = f"{first.title} has {norm} radii, {log.title} has {other} radii"
             raise UserError(f"radii of different norms cannot be compared: {radii}; show one norm at a time")
         if log.certificates.value_range != first.certificates.value_range:
             what = "have radii for pixels in different ranges; show those of certificates.in_unit_range()"
             raise UserError(f"{first.title} and {log.title} {what}")
     return norm
+
+
+def scale_key(row: Row) -> str:
+    """The norm of the radii and the range of pixels: equal where rows can stand in one table."""
+    return f"{row.certificates[0].norm} {row.certificates[0].value_range}"
 
 
 def incomparable_settings(rows: Sequence[Row]) -> list[str]:
@@ -249,6 +254,12 @@ def incomparable_settings(rows: Sequence[Row]) -> list[str]:
 def method_of(name: str, sigma: object) -> str:
     """The name of a recipe without its sigma: mnist-drt for mnist-drt-0.25."""
     return name.removesuffix(f"-{sigma}")
+
+
+def is_drt(row: Row) -> bool:
+    """Whether its members were trained by DRT."""
+    objective = row.recipe.get("objective")
+    return isinstance(objective, Mapping) and objective.get("name") == "drt"
 
 
 def recipe_key(row: Row, over: Sequence[str] = ()) -> str:

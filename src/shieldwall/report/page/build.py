@@ -6,7 +6,7 @@ become one.
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import resources
 from typing import Any
 
@@ -22,12 +22,12 @@ from shieldwall.report.page.curves import (
     starts_hidden,
 )
 from shieldwall.report.page.gallery import Thumbnails, gallery
+from shieldwall.report.plots import MAX_CURVES
 from shieldwall.report.tables import Spec, accuracy_table, hidden_tables, table_radii
 from shieldwall.results.certificates import shared
 from shieldwall.results.rows import Row, shared_norm
 
 _HERE = "shieldwall.report.page"
-_SCRIPTS = ("page.js", "gallery.js")
 
 
 def report_page(
@@ -35,6 +35,7 @@ def report_page(
     radii: Sequence[float] | None = None,
     thumbnails: Callable[[str], Thumbnails | None] = lambda data: None,
     spec: Spec | None = None,
+    board: str = "",
 ) -> str:
     """The report of rows of one log each, as HTML: the same input gives the same text.
 
@@ -42,6 +43,7 @@ def report_page(
         radii: of the tables; by default the paper's where it has rows for these runs.
         thumbnails: the pictures of a data set's test inputs, by its name; None where there are none.
         spec: the shape and the names of classes of a data set, by its name.
+        board: where the board is that this page is of.
     """
     norm, logs = shared_norm(rows), log_curves(rows)
     envelopes, hidden = envelope_curves(logs), starts_hidden(logs)
@@ -50,7 +52,15 @@ def report_page(
     radii = table_radii(rows, radii or [radius for pair in pairs for radius in pair.row.accuracy] or None)
     table = accuracy_table(rows, radii)
     styles, grid = CurveStyles(logs), charts.radius_grid(logs, radii)
-    chart = charts.accuracy_chart(curves, [styles.curve(curve) for curve in curves], grid, norm, hidden)
+    parts = _panels(curves, logs, styles, hidden)
+    looks = [styles.curve(curve) for curve in curves]
+    drawings = [
+        (
+            title,
+            charts.accuracy_chart([curves[k] for k in of], [looks[k] for k in of], grid, norm, hidden, of),
+        )
+        for title, of in parts
+    ]
     runs = [
         next(curve for curve in logs if curve.row.run == run)
         for run in dict.fromkeys(row.run for row in rows)
@@ -68,7 +78,9 @@ def report_page(
     }
     data = {
         "radii": [grid.radii[k] for k in grid.hovered],
-        "axes": chart.ends,
+        "charts": [
+            {"axes": chart.ends, "curves": of} for (_, chart), (_, of) in zip(drawings, parts, strict=True)
+        ],
         "curves": [_curve(curve, grid, styles) for curve in curves],
         "runs": [{"title": curve.row.run, **_places(curve, styles)} for curve in runs],
         "panels": [
@@ -76,10 +88,12 @@ def report_page(
             for panel, drawn in zip(training, training_charts, strict=True)
         ],
     }
-    return _render(
+    return render(
+        "page.html.j2", ["page.js", "gallery.js"], board=board,
         title=rows[0].run if len(runs) == 1 else f"A comparison of {len(runs)} runs",
-        table=table, toggles=toggles, has_envelope=bool(envelopes), chart=chart, grid=grid, key=styles.key,
-        radii=len(radii), of_logs=tables.log_table(logs, table.columns),
+        table=table, toggles=toggles, has_envelope=bool(envelopes), drawings=drawings, grid=grid,
+        key=styles.key, radii=len(radii), first_radius=[c.heading[0] for c in table.columns].index("clean"),
+        conclusion=tables.conclusion(logs, hidden, radii), of_logs=tables.log_table(logs, table.columns),
         of_envelopes=tables.envelope_table(envelopes, radii, len(logs)) if envelopes else None,
         envelope_of=" = ".join(filter(None, [SIGMA, shared(curve.sigma for curve in envelopes)])),
         hidden=[(part.title, to_html(part)) for part in hidden_tables(rows, radii, spec)],
@@ -90,6 +104,22 @@ def report_page(
         remarks=remarks, gallery_choices=_gallery_choices(logs), made=tables.made_with(logs),
         records=[curve.row.record for curve in runs], data=data, gallery_data=inputs,
     )  # fmt: skip
+
+
+def _panels(
+    curves: Sequence[Curve], logs: Sequence[Curve], styles: CurveStyles, hidden: Collection[str]
+) -> list[tuple[str, list[int]]]:
+    """The places of the curves in each chart: of all, or of each sigma where that would have too many."""
+    if sum(curve.protocol not in hidden for curve in logs) <= MAX_CURVES or not styles.by_sigma:
+        return [("", list(range(len(curves))))]
+    titles = [
+        f"{SIGMA} = {curve.sigma}" if k < len(logs) else f"best over {SIGMA}"
+        for k, curve in enumerate(curves)
+    ]
+    order = [f"{SIGMA} = {sigma}" for sigma in styles.sigmas] + [f"best over {SIGMA}"] * (
+        len(curves) > len(logs)
+    )
+    return [(title, [k for k, own in enumerate(titles) if own == title]) for title in order]
 
 
 def _curve(curve: Curve, grid: charts.Grid, styles: CurveStyles) -> dict[str, Any]:
@@ -118,7 +148,8 @@ def _gallery_choices(curves: Sequence[Curve]) -> dict[str, list[tuple[int, str]]
     return by_run
 
 
-def _render(**names: Any) -> str:
+def render(template: str, scripts: Sequence[str], **names: Any) -> str:
+    """A template of this package with these scripts; `names` are what it shows."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -126,10 +157,10 @@ def _render(**names: Any) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": True}
-    scripts = [_file(name) for name in _SCRIPTS]
-    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    return environment.get_template("page.html.j2").render(
-        **names, style=_file("page.css"), scripts=scripts,
+    texts = [_file(name) for name in scripts]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    return environment.get_template(template).render(
+        **names, style=_file("page.css"), scripts=texts,
         checksums=[f"'sha256-{digest}'" for digest in digests],
     )  # fmt: skip
 

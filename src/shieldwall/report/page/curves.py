@@ -1,32 +1,42 @@
 """The curves of a page and how they look.
 
+Each curve is a row, with the method, protocol and sigma by which a reader picks it.
 A method is a recipe without its sigma: mnist-gaussian-0.25 and mnist-gaussian-1.0 are one at two sigmas.
-With several methods colours show the method, otherwise the protocol. Dashes show the protocol, and symbols
-on the curve the sigma. Members have a thin dotted line with their number; envelopes are thick.
+
+Colours show sigma; with one sigma the method, and with one method the protocol. With several methods DRT is
+solid, the others are dashed, and symbols show the protocol; otherwise dashes show the protocol. Members have
+a thin line with their number. Envelopes are thick, in the colour of text.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 
+from shieldwall.recipes import Recipe
 from shieldwall.results.record import Log
-from shieldwall.results.rows import Row, envelope_row, sigma_groups
-from shieldwall.vocabulary import VOTE_TITLES, vote_title
+from shieldwall.results.rows import Row, envelope_row, is_drt, method_of, sigma_groups
+from shieldwall.vocabulary import VOTE_TITLES, WE, vote_title
 
 # Signs that source code would confuse with Latin letters.
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 RHO = "\N{GREEK SMALL LETTER RHO}"
 MINUS = "\N{MINUS SIGN}"
-NOTHING = "\N{EN DASH}"  #: where there is no number to show
+NOTHING = "\N{EN DASH}"
+"""Where there is no number to show."""
 UNSTATED = "not stated"
-_MANY_CURVES = 12
-NUM_COLOURS = 12  #: in page.css
+NUM_COLOURS = 12
+"""In page.css."""
 SOLID: tuple[float, ...] = (1, 0)
 DOTTED: tuple[float, ...] = (1.2, 2.4)
 DASHES: tuple[tuple[float, ...], ...] = (
-    SOLID, (7, 3), (9, 3, 2, 3), (16, 4), (4, 3), (9, 3, 2, 3, 2, 3), (16, 3, 4, 3), (4, 7),
+    SOLID, (7, 3), (9, 3, 2, 3), (4, 3), (9, 3, 2, 3, 2, 3), (4, 7), (12, 3, 4, 3), (2, 2),
 )  # fmt: skip
+_NEARLY_SOLID: tuple[tuple[float, ...], ...] = (SOLID, (24, 3), (24, 3, 6, 3), (40, 3))
+"""Of several DRT methods."""
 _THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
+
+
 SHAPES = (  # symbols as paths between -1 and 1
     "M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z",
     "M-1,.8L0,-1L1,.8Z",
@@ -44,7 +54,8 @@ class Curve:
     row: Row
     method: str
     protocol: str
-    sigma: str  #: of an envelope all of them
+    sigma: str
+    """Of an envelope all of them."""
 
     @property
     def title(self) -> str:
@@ -55,13 +66,16 @@ class Curve:
 
 def log_curves(rows: Sequence[Row]) -> list[Curve]:
     """A curve for each row of one log, in the same order."""
-    methods = _methods(rows)
+    methods = _methods({row.run: row.record.recipe for row in rows})
     return [Curve(row, methods[row.run], _protocol(row.logs[0]), _sigma(row.logs[0])) for row in rows]
 
 
 def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
-    """A curve for each method, by seed too, and each protocol with several sigmas, one log at each."""
-    envelopes = []
+    """A curve for each method and protocol with more than one sigma, one log at each.
+
+    Runs with another seed count as another method here.
+    """
+    envelopes: list[Curve] = []
     for method in choices(curves, "method"):
         of_row = {curve.row: curve for curve in curves if curve.method == method}
         for group in sigma_groups([*of_row]):
@@ -83,16 +97,22 @@ def choices(curves: Sequence[Curve], name: str) -> list[str]:
 
 
 def starts_hidden(curves: Sequence[Curve]) -> set[str]:
-    """The protocols whose toggles start unchecked: members and tuned weights, where many curves are left."""
-    special = {curve.protocol for curve in curves if curve.row.is_member or curve.row.vote.startswith("we-")}
-    is_crowded = len(curves) > _MANY_CURVES and len(special) < len({curve.protocol for curve in curves})
-    return special if is_crowded else set()
+    """The protocols whose toggles start unchecked: all but WE, where each run that has them has WE too."""
+    of_run: dict[str, set[str]] = {}
+    for curve in curves:
+        of_run.setdefault(curve.row.run, set()).add(curve.protocol)
+    needed = {protocol for own in of_run.values() if VOTE_TITLES[WE] not in own for protocol in own}
+    return {protocol for own in of_run.values() for protocol in own} - needed - {VOTE_TITLES[WE]}
 
 
-def _methods(rows: Sequence[Row]) -> dict[str, str]:
+def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
     """The method of each run: its recipe's name without the sigma, with the seed where seeds differ. Runs
     that are still equal at a sigma keep the run's own name."""
-    keys = {row.run: (row.method, row.recipe.get("sigma"), row.recipe.get("seed", 0)) for row in rows}
+    keys = {
+        run: (run, None, None) if recipe is None else
+        (method_of(recipe.name, recipe.sigma), recipe.sigma, recipe.seed)
+        for run, recipe in recipes.items()
+    }  # fmt: skip
     same_sigma, twins = Counter(key[:2] for key in keys.values()), Counter(keys.values())
     ambiguous = {key[0] for key in keys.values() if same_sigma[key[:2]] > 1 and twins[key] == 1}
     seeded = {key: f"{key[0]}, seed {key[2]}" if key[0] in ambiguous else key[0] for key in twins}
@@ -107,14 +127,17 @@ def _protocol(log: Log) -> str:
 
 def _sigma(log: Log) -> str:
     recipe, sigma = log.record.recipe, log.certificates.sigma
-    sigma = recipe.sigma if sigma is None and recipe else sigma
+    if sigma is None and recipe is not None:
+        sigma = recipe.sigma
     return UNSTATED if sigma is None else f"{sigma:.4g}"
 
 
 @dataclass(frozen=True)
 class CurveStyle:
-    color_index: int | None  #: the place of its colour in the palette; None for that of text
-    dash: tuple[float, ...] = SOLID  #: empty for a symbol without a line
+    color_index: int | None
+    """The place of its colour in the palette; None for that of text."""
+    dash: tuple[float, ...] = SOLID
+    """Empty for a symbol without a line."""
     width: float = _STRONG
     shape: str | None = None
     number: str = ""
@@ -129,58 +152,73 @@ class CurveStyles:
     """The looks of a page's curves and of the samples beside its toggles."""
 
     def __init__(self, curves: Sequence[Curve]) -> None:
-        names = ("method", "protocol", "sigma")
-        self.methods, self.protocols, self.sigmas = (choices(curves, name) for name in names)
+        self.methods, self.protocols, self.sigmas = (
+            choices(curves, name) for name in ("method", "protocol", "sigma")
+        )
         self.members = {curve.protocol for curve in curves if curve.row.is_member}
-        self.by_method = len(self.methods) > 1
+        self.by_method, self.by_sigma = len(self.methods) > 1, len(self.sigmas) > 1
+        self.ensembles = [protocol for protocol in self.protocols if protocol not in self.members]
+        drt = {curve.method for curve in curves if is_drt(curve.row)}
+        self.has_baseline = 0 < len(drt) < len(self.methods)
+        kinds = [[m for m in self.methods if m in drt], [m for m in self.methods if m not in drt]]
+        self.dashes = dict(zip(kinds[0], cycle(_NEARLY_SOLID)))
+        self.dashes |= dict(zip(kinds[1], cycle(DASHES[1:] if self.has_baseline else DASHES)))
 
     @property
     def key(self) -> str:
         """What colours, dashes, symbols and numbers stand for, as a sentence."""
-        several = len(set(self.protocols) - self.members) > 1
-        parts = [
-            "colours show the method" * self.by_method,
-            f"{'colours and ' * (not self.by_method)}dashes show the protocol" * several,
-            f"symbols show {SIGMA}" * (len(self.sigmas) > 1),
-            "members are dotted, with their number" * bool(self.members),
-        ]
-        sentence = "; ".join(filter(None, parts)).capitalize()
-        return f"{sentence}." if sentence else ""
+        parts = []
+        if self.by_sigma or self.by_method:
+            parts.append(f"colours show {SIGMA if self.by_sigma else 'the method'}")
+        if self.has_baseline:
+            parts.append("DRT is solid, other methods are dashed")
+        elif self.by_method:
+            parts.append("dashes show the method")
+        if len(self.ensembles) > 1:
+            what = "symbols" if self.by_method else "dashes" if self.by_sigma else "colours and dashes"
+            parts.append(f"{what} show the protocol")
+        if self.members:
+            parts.append(f"members are {'thin' if self.by_method else 'dotted'}, with their number")
+        text = "; ".join(parts)
+        return f"{text[0].upper()}{text[1:]}." if parts else ""
 
     def curve(self, curve: Curve) -> CurveStyle:
         look = self._protocol(curve.protocol)
         if self.by_method:
-            look = replace(look, color_index=self.methods.index(curve.method))
+            look = replace(look, dash=self.dashes[curve.method])
         if curve.row.is_envelope:
-            return replace(look, width=_ENVELOPE)
-        return replace(look, shape=self._shape(curve.sigma))
+            return replace(look, color_index=None, width=_ENVELOPE)
+        return replace(look, color_index=self._colour(curve))
 
     def training(self, curve: Curve) -> CurveStyle:
-        """Of a run: its method's colour and dashes for its sigma, or a colour for its sigma."""
-        sigma = self.sigmas.index(curve.sigma)
-        if not self.by_method:
-            return CurveStyle(sigma)
-        return CurveStyle(self.methods.index(curve.method), _dash(sigma))
+        """Of a run: its colour, and the dashes of its method."""
+        of_sigma = self.sigmas.index(curve.sigma)
+        color_index = self._colour(curve) if self.by_method else of_sigma
+        return CurveStyle(color_index, self.dashes[curve.method] if self.by_method else SOLID)
 
     def sample(self, name: str, value: str) -> CurveStyle | None:
         """What a toggle for this method, protocol or sigma shows of its curves."""
         if name == "method":
-            return CurveStyle(self.methods.index(value)) if self.by_method else None
-        if name == "protocol":
-            return self._protocol(value)
-        shape = self._shape(value)
-        return CurveStyle(None, dash=(), shape=shape) if shape else None
+            colour = None if self.by_sigma else self.methods.index(value)
+            return CurveStyle(colour, self.dashes[value]) if self.by_method else None
+        if name == "sigma":
+            return CurveStyle(self.sigmas.index(value)) if self.by_sigma else None
+        look = self._protocol(value)
+        return replace(look, dash=()) if look.shape else look
+
+    def _colour(self, curve: Curve) -> int:
+        if self.by_sigma:
+            return self.sigmas.index(curve.sigma)
+        if self.by_method:
+            return self.methods.index(curve.method)
+        return self.protocols.index(curve.protocol)
 
     def _protocol(self, protocol: str) -> CurveStyle:
         place = self.protocols.index(protocol)
-        color_index = None if self.by_method else place
+        color_index = None if self.by_method or self.by_sigma else place
         if protocol in self.members:
-            return CurveStyle(color_index, DOTTED, _THIN, number=protocol.split()[-1])
-        return CurveStyle(color_index, _dash(place))
-
-    def _shape(self, sigma: str) -> str | None:
-        return SHAPES[self.sigmas.index(sigma) % len(SHAPES)] if len(self.sigmas) > 1 else None
-
-
-def _dash(color_index: int) -> tuple[float, ...]:
-    return DASHES[color_index % len(DASHES)]
+            dash = SOLID if self.by_method else DOTTED
+            return CurveStyle(color_index, dash, _THIN, number=protocol.split()[-1])
+        if not self.by_method:
+            return CurveStyle(color_index, DASHES[place % len(DASHES)])
+        return CurveStyle(color_index, shape=SHAPES[place % len(SHAPES)] if len(self.ensembles) > 1 else None)

@@ -26,7 +26,7 @@ function markBest(table) {
     const cells = rows.map((row) => row.cells[column]).filter((cell) => "ranked" in cell.dataset);
     const texts = cells.map((cell) => cell.textContent);
     if (new Set(texts).size < 2) continue;
-    const top = Math.max(...texts.map(Number).filter((number) => !Number.isNaN(number)));
+    const top = Math.max(Number.MIN_VALUE, ...texts.map(Number).filter((number) => !Number.isNaN(number)));
     for (const cell of cells.filter((one) => Number(one.textContent) === top)) {
       cell.classList.add("best");
       const spoken = element("span", ", best");
@@ -132,8 +132,11 @@ addEventListener("pointerdown", (event) => {
 addEventListener("scroll", () => touched && hideTip(), { capture: true, passive: true });
 for (const input of toggles) input.addEventListener("change", show);
 const curveLines = data.curves.map(({ title, envelope, accuracy }) => ({ title, envelope, x: data.radii, y: accuracy }));
-watch(document.querySelector("#chart .plot"), data.axes, () => curveLines.filter((_, c) => curves[c]), (point, more) => (
-  { curve: point.line.title + more, radius: Number(point.x.toFixed(4)), "certified accuracy, %": point.y.toFixed(2) }));
+for (const [k, drawn] of data.charts.entries()) {
+  const plot = document.querySelector(`#chart${k ? `-${k}` : ""} .plot`);
+  watch(plot, drawn.axes, () => curveLines.filter((_, c) => curves[c] && drawn.curves.includes(c)), (point, more) => (
+    { curve: point.line.title + more, radius: Number(point.x.toFixed(4)), "certified accuracy, %": point.y.toFixed(2) }));
+}
 for (const [k, panel] of data.panels.entries()) {
   const lines = panel.lines.map(({ run, epochs, values }) => ({ run, x: epochs, y: values }));
   watch(document.querySelector(`#panel-${k} .plot`), panel.axes, () => lines.filter(({ run }) => runs[run]), (point) => (

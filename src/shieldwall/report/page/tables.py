@@ -1,14 +1,17 @@
 """The page's tables: certified accuracy of each log and envelope, beside the paper's, and how it was made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from shieldwall.report.page.curves import MINUS, NOTHING, RHO, SIGMA, Curve
-from shieldwall.report.tables import AT_LEAST, Column, accuracy_table
-from shieldwall.results.certificates import shared
+from shieldwall.report.tables import AT_LEAST, Column, accuracy_table, is_out_of_reach
+from shieldwall.results.certificates import Certificates, shared
 from shieldwall.results.intervals import accuracy, average_radius
 from shieldwall.results.paper import PaperRow, counterpart
+from shieldwall.results.rows import incomparable_settings, shared_norm
 from shieldwall.vocabulary import SIGMAS
 
 _SHORT_COMMIT = 10
@@ -58,6 +61,26 @@ def envelope_table(envelopes: Sequence[Curve], radii: Sequence[float], first: in
     return CurveTable(columns, first, titles, [curve.method for curve in envelopes])
 
 
+def conclusion(curves: Sequence[Curve], hidden: Container[str], radii: Sequence[float]) -> str:
+    """A sentence on the curves in view, at the largest radius where their mean is half of that at 0."""
+    rows = [curve.row for curve in curves if curve.protocol not in hidden]
+    shares = 100 * np.array([accuracy(row, radii) for row in rows])
+    means = shares.mean(axis=0)
+    k = int(np.flatnonzero(means >= means[0] / 2)[-1])
+    best, *others = sorted(range(len(rows)), key=lambda place: -shares[place, k])
+    norm, inputs = shared_norm(rows), f"{rows[best].num_inputs:,} test images"
+    if not others:
+        right = f"{rows[0].title} is right on {shares[0, 0]:.1f}% of {inputs}"
+        return f"{right}; on {shares[0, k]:.1f}% no change of {norm} norm below {radii[k]:g} can change that."
+    if differing := incomparable_settings(rows):
+        return f"{len(rows)} rows that differ in {' and '.join(differing)}: none of them is the best."
+    (first, most), (second, next_most) = ((rows[p].title, f"{shares[p, k]:.1f}%") for p in (best, others[0]))
+    said = f"{first} with {most} of {inputs}, then {second} with {next_most}"
+    if most == next_most:
+        said = f"shared by {first} and {second}, with {most} of {inputs} each"
+    return f"At {norm} radius {radii[k]:g} the best is {said}."
+
+
 def paper_pairs(curves: Sequence[Curve]) -> list[PaperPair]:
     """The paper's rows for the curves of a page, envelopes first; its radii are L2 radii."""
     pairs = [PaperPair(k, curve, row) for k, curve in enumerate(curves) if (row := _paper_row(curve))]
@@ -80,7 +103,10 @@ def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparis
     row, acr = pair.curve.row, average_radius(pair.curve.row)
     mark = f"{AT_LEAST} " if row.stopped_early else ""
     shares = zip(radii, accuracy(row, radii).tolist(), strict=True)
-    cells = [_cell(100 * share, pair.row.accuracy.get(radius), 1) for radius, share in shares]
+    cells = [
+        _cell(None if is_out_of_reach(row, radius) else 100 * share, pair.row.accuracy.get(radius), 1)
+        for radius, share in shares
+    ]
     cells.append(_cell(None if acr is None else acr.value, pair.row.acr, 3, mark))
     lines = list(zip(("ours", "paper", "difference"), zip(*cells, strict=True), strict=True))
     return PaperComparison(pair.place, pair.curve.title, _source(pair.row), lines)
@@ -133,9 +159,6 @@ def made_with(curves: Sequence[Curve]) -> Provenance:
 
 def _facts(curve: Curve) -> dict[str, str]:
     run, recipe, stages = curve.row.certificates[0], curve.row.record.recipe, curve.row.record.environment
-    n = f"up to {run.max_n:,}" if run.max_n else "" if run.fixed_n is None else f"{run.fixed_n:,}"
-    if run.fixed_n is None and run.mean_n is not None:
-        n = f"{n + ', ' if n else ''}{run.mean_n:,.0f} on average"
     done, wanted = len(run), curve.row.num_wanted
     (trained_at, trained_on), (certified_at, certified_on) = (
         _where(stages.get(stage, {})) for stage in ("train", "certify")
@@ -144,13 +167,22 @@ def _facts(curve: Curve) -> dict[str, str]:
         "run": curve.row.run, "votes": None, "recipe": recipe and recipe.name, "data": recipe and recipe.data,
         "model": recipe and recipe.model, SIGMA: curve.sigma, "members": recipe and recipe.members,
         "training seed": recipe and recipe.seed, "trained at commit": trained_at, "trained on": trained_on,
-        "noise": run.noise, "n0": run.n0, "n": n, "alpha": None if run.alpha is None else f"{run.alpha:g}",
+        "noise": run.noise, "n0": run.n0, "n": number_of_samples(run),
+        "alpha": None if run.alpha is None else f"{run.alpha:g}",
         "bound": run.bound_kind, "precision": run.precision, "certification seed": run.seed,
         "certified at commit": certified_at, "certified on": certified_on,
         "inputs": f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}",
         "seconds per input": None if run.seconds is None else f"{run.seconds.mean():.3g}",
     }  # fmt: skip
     return {name: NOTHING if fact in (None, "") else str(fact) for name, fact in facts.items()}
+
+
+def number_of_samples(run: Certificates) -> str:
+    """n, in words where it differs between inputs; empty where it is not known."""
+    n = f"up to {run.max_n:,}" if run.max_n else "" if run.fixed_n is None else f"{run.fixed_n:,}"
+    if run.fixed_n is None and run.mean_n is not None:
+        n = f"{n + ', ' if n else ''}{run.mean_n:,.0f} on average"
+    return n
 
 
 def _where(stage: Mapping[str, Any]) -> tuple[str, str]:
