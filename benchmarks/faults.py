@@ -3,9 +3,10 @@
     python benchmarks/faults.py             # 100 kills of a certification, 100 of a study, and the rest
     python benchmarks/faults.py --kills 10 --seed 1
 
-A certification of 360 digits, and a small study (two rows: train, certify, pack), are disturbed again and
-again, and each time the same command is run again until it ends. Then every file is compared with that of an
-undisturbed run, but for times and dates, and with its digest in SHA256SUMS.
+A certification of 360 digits, a small study (two rows: train, certify, pack), and a certification of 10,000
+images (of noise, with few samples) are disturbed again and again, and each time the same command is run again
+until it ends. Then every file is compared with that of an undisturbed run, but for times and dates, and with
+its digest in SHA256SUMS.
 
 A kill (SIGKILL) comes at a random time to all processes, to the first one alone, or to one worker alone. The
 full disk is a small tmpfs, which needs root. The clock jumps by up to 1,000 hours whenever it is read, which
@@ -19,20 +20,26 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from shieldwall.results.archive import SUFFIX, read_archive
 from shieldwall.results.checks import SUMS, Sums
 
 SECONDS_COLUMN = 5
+MANY = 10_000
+MOST_SECONDS = 600
+"""Of undisturbed work, for rounds with a clock that jumps."""
 TIMED = {".lock", "environment.json", SUMS}
 """Files that say when something was done, digests of these among them."""
 LOG = Path(tempfile.gettempdir()) / f"faults-{os.getpid()}.txt"
@@ -283,12 +290,42 @@ def build_clock(folder: Path) -> Path:
     return library
 
 
+def write_noise_images(folder: Path) -> None:
+    """100 training images and 10,000 test images in MNIST's format."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 100), ("t10k", MANY)):
+        pixels = rng.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        labels = rng.integers(0, 10, count, dtype=np.uint8)
+        for kind, magic, array in (("images-idx3", 2051, pixels), ("labels-idx1", 2049, labels)):
+            header = struct.pack(f">{1 + array.ndim}i", magic, *array.shape)
+            (folder / f"{part}-{kind}-ubyte").write_bytes(header + array.tobytes())
+
+
 def jobs(work: Path) -> list[Job]:
     base = work / "base"
     base.mkdir()
     train = ["train", "digits-gaussian", "--set", "schedule.epochs=2", "--set", "members=2", "--out", "run"]
     if finish(train, base) != 0:
         raise SystemExit(LOG.read_text())
+    write_noise_images(work / "mnist")
+    large = ["train", "mnist-short-gaussian-1.0", "--set", "schedule.epochs=1", "--set", "members=1"]
+    large += ["--set", "schedule.precision=float32", "--data-dir", str(work), "--out", "large"]
+    if finish(large, base) != 0:
+        raise SystemExit(LOG.read_text())
+    few = [
+        "--n0",
+        "10",
+        "--n",
+        "50",
+        "--alpha",
+        "0.1",
+        "--every",
+        "1",
+        "--no-compile",
+        "--data-dir",
+        str(work),
+    ]
     return [
         Job(
             "a certification",
@@ -298,30 +335,39 @@ def jobs(work: Path) -> list[Job]:
         Job(
             "a study", lambda folder: (folder / "mine.yaml").write_text(STUDY), ["study", "run", "mine.yaml"]
         ),
+        Job(
+            f"{MANY:,} inputs",
+            lambda folder: shutil.copytree(base / "large", folder / "large"),
+            ["certify", "large", *few, "--data-dir", str(work)],
+        ),
     ]
+
+
+def disturb(
+    job: Job, work: Path, kills: int, library: Path | None, chance: random.Random
+) -> Iterator[tuple[str, Tally]]:
+    began, whole = time.monotonic(), work / "undisturbed"
+    whole.mkdir()
+    job.make(whole)
+    if finish(job.command, whole) != 0:
+        raise SystemExit(LOG.read_text())
+    seconds, expected, folder = time.monotonic() - began, contents(whole), work / "disturbed"
+    print(f"{job.name}: {len(expected)} files to compare, undisturbed in {seconds:.0f} s", flush=True)
+    shutil.rmtree(whole)
+    yield "kills", with_kills(job, folder, expected, kills, min(0.6 * seconds, 12.0), chance)
+    if os.geteuid() == 0:
+        yield "full disk", with_full_disk(job, folder, expected, chance)
+    if library is not None:
+        rounds = max(1, min(kills // 10, int(MOST_SECONDS / seconds)))
+        tally = with_jumping_clock(job, folder, expected, rounds, seconds, library, chance)
+        yield "jumping clock", tally
 
 
 def main(kills: int, seed: int, only: str, work: Path) -> int:
     chance, faults = random.Random(seed), 0
     library = build_clock(work) if shutil.which("cc") else None
     for job in (job for job in jobs(work) if only in job.name):
-        began, whole = time.monotonic(), work / "undisturbed"
-        whole.mkdir()
-        job.make(whole)
-        if finish(job.command, whole) != 0:
-            raise SystemExit(LOG.read_text())
-        seconds, expected, folder = time.monotonic() - began, contents(whole), work / "disturbed"
-        print(f"{job.name}: {len(expected)} files to compare, undisturbed in {seconds:.0f} s", flush=True)
-        shutil.rmtree(whole)
-        tallies = {"kills": with_kills(job, folder, expected, kills, min(0.6 * seconds, 12.0), chance)}
-        if os.geteuid() == 0:
-            tallies["full disk"] = with_full_disk(job, folder, expected, chance)
-        if library is not None:
-            rounds = max(1, kills // 10)
-            tallies["jumping clock"] = with_jumping_clock(
-                job, folder, expected, rounds, seconds, library, chance
-            )
-        for name, tally in tallies.items():
+        for name, tally in disturb(job, work, kills, library, chance):
             faults += len(tally.faults)
             print(f"  {name}: {tally}; faults: {len(tally.faults)}", *tally.faults, sep="\n    ", flush=True)
     return int(faults > 0)
@@ -331,7 +377,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="certification or study")
+    parser.add_argument("--only", default="", help="certification, study or inputs")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         try:
