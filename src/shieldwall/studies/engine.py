@@ -71,7 +71,7 @@ def run_steps(
                     workers.give(step, {**task(step, places), "device": device, **shared})
                     busy.add(step.run.key)
             for step, answer, seconds in workers.answers():
-                if answer.error is None and places.is_done(step):
+                if (answer.error is None or answer.is_lost) and places.is_done(step):
                     left.remove(step)
                     say(f"{step}: done in {seconds:.1f} s ({total - len(left)} of {total} steps)")
                 elif not answer.is_locked:

@@ -22,7 +22,7 @@ from shieldwall.errors import UserError
 from shieldwall.files import write_output
 from shieldwall.recipes import from_mapping
 from shieldwall.results.archive import SUFFIX, is_archive, read_archive
-from shieldwall.results.certificate_file import with_current_names
+from shieldwall.results.certificate_file import split_call, with_current_names
 from shieldwall.studies.study import Run, Study, key_of
 from shieldwall.texts import yaml_documents
 from shieldwall.vocabulary import EAS, MME, WE, member_vote
@@ -178,7 +178,8 @@ class Places:
         run, files = step.run, self.home(step.run)
         if step.kind == "train":
             members = range(1, run.recipe.members + 1)
-            return all((files.path / "members" / f"member-{k}.safetensors").is_file() for k in members)
+            # Of a packed run, members are made anew in its folder, for others to start from.
+            return all((self.folder(run) / "members" / f"member-{k}.safetensors").is_file() for k in members)
         if files.packed is not None:
             return True
         if step.kind == "tune":
@@ -288,5 +289,6 @@ def _same_protocol(content: Mapping[str, Any], run: Run) -> bool:
     wanted |= {key: getattr(which, key) for key in ("every", "n0", "n", "alpha", "bound", "precision")}
     wanted |= {"norm": which.norm} if which.norm else {}
     stored = {**settings, "tuned": set(settings.get("tuned", {})), "radii": settings.get("radii", [])}
+    stored["bound"] = split_call(settings.get("bound"))[0]  # two-sided(0.05) is two-sided
     is_exact = str(settings.get("noise")).startswith("exact")
     return is_exact == which.exact_noise and all(stored.get(key) == value for key, value in wanted.items())
