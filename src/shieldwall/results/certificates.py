@@ -12,19 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from shieldwall.errors import UserError
 from shieldwall.files import write_output
 from shieldwall.results import certificate_file as file
-from shieldwall.results.certificate_file import NOT_BOUNDED as NOT_BOUNDED
-from shieldwall.results.certificate_file import SETTINGS, UNIT
-from shieldwall.results.certificate_file import Floats as Floats
-from shieldwall.results.certificate_file import Ints as Ints
-from shieldwall.results.certificate_file import shared as shared
-from shieldwall.results.certificate_file import split_call as split_call
-from shieldwall.results.certificate_file import usual_bound as usual_bound
+from shieldwall.results.certificate_file import NOT_BOUNDED, Floats, Ints, shared, split_call, usual_bound
 from shieldwall.texts import read_file
 from shieldwall.vocabulary import ABSTAIN
 
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["NOT_BOUNDED", "Certificates", "Floats", "Ints", "parse", "shared", "split_call", "usual_bound"]
+UNIT = file.UNIT
 _SHOWN = 10  #: the certificates that a notebook shows at each end of a table
 
 
@@ -84,7 +80,9 @@ class Certificates:
         """Join certificates of several sets of inputs."""
         if len({part.norm for part in parts}) != 1:
             raise UserError("certificates of different norms, or no certificates, cannot be joined")
-        fields: dict[str, Any] = {name: shared(getattr(part, name) for part in parts) for name in SETTINGS}
+        fields: dict[str, Any] = {}
+        for name in file.SETTINGS:
+            fields[name] = shared(getattr(part, name) for part in parts)
         for name in file.JSON_NAMES:
             arrays = [getattr(part, name) for part in parts]
             fields[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
@@ -104,11 +102,8 @@ class Certificates:
         return replace(self, truth=classes)
 
     def certified_accuracy(self, labels: ArrayLike | None = None, radii: ArrayLike = 0.0) -> Floats:
-        """At each r: #{i: label_i is the true class and radius_i >= r} / #inputs.
-
-        At r = 0 it is the accuracy of the smoothed classifier. `labels` are the true classes; certificates of
-        a run know them.
-        """
+        """At each r: #{i: label_i is the true class and radius_i >= r} / #inputs. At r = 0 it is the accuracy
+        of the smoothed classifier. `labels` are the true classes; certificates of a run know them."""
         wanted = np.asarray(radii, dtype=np.float64)
         if not (np.isfinite(wanted) & (wanted >= 0)).all():
             raise UserError(f"a radius must be finite and not negative: {wanted.tolist()}")
@@ -118,9 +113,7 @@ class Certificates:
 
     def acr(self, labels: ArrayLike | None = None) -> float:
         """The average certified radius: (1 / #inputs) * sum over i of radius_i * correct_i.
-
-        If `stopped_early`, it is a lower bound of what all n samples would give.
-        """
+        If `stopped_early`, it is a lower bound of what all n samples would give."""
         return float((self.radii * self._with(labels).correct).mean())
 
     @property
@@ -147,9 +140,8 @@ class Certificates:
         except ImportError:
             raise UserError("to_pandas needs pandas; run: pip install pandas") from None
         known = self._with(labels)
-        columns = {name: getattr(known, field) for field, name in file.JSON_NAMES.items()}
-        shown = {name: column for name, column in columns.items() if column is not None and column.ndim == 1}
-        table = pd.DataFrame(shown)
+        columns = ((name, getattr(known, field)) for field, name in file.JSON_NAMES.items())
+        table = pd.DataFrame({name: each for name, each in columns if each is not None and each.ndim == 1})
         if known.truth is not None:
             table.insert(table.columns.get_loc("radius") + 1, "correct", known.correct)
         return table
@@ -174,13 +166,11 @@ class Certificates:
         parts = [
             f"{len(self):,} inputs",
             f"{100 * self.abstention_rate:.1f}% abstain" if self.is_bounded.all() else None,
-            f"{name} {mean:.3g}",
-            self.noise,
-            None if self.value_range == UNIT else f"pixels in {pixels}",
+            f"{name} {mean:.3g}", self.noise, None if self.value_range == UNIT else f"pixels in {pixels}",
             f"n = {self.fixed_n:,}" if self.fixed_n and not self.stopped_early else None,
             f"n up to {self.max_n:,}" if self.max_n else None,
             None if self.alpha is None else f"alpha = {self.alpha:g}",
-        ]
+        ]  # fmt: skip
         return f"Certificates({', '.join(filter(None, parts))})"
 
     def _repr_html_(self) -> str:
@@ -252,6 +242,6 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
 
 
 def _shown(name: str, value: float) -> str:
-    if name == "labels" and value == ABSTAIN:
-        return "abstains"
-    return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.4g}"
+    return "abstains" if name == "labels" and value == ABSTAIN else str(value)

@@ -70,8 +70,7 @@ def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | No
     """The standard deviation over seeds at each radius, of the sigma best there; None for one seed."""
     if row.seeds < 2:
         return None
-    by_sigma = _by_sigma(row.by_sigma, radii)
-    return _of_best(row, radii, np.array([deviation(values) for values in by_sigma]))
+    return _of_best(row, radii, np.array([*map(deviation, _by_sigma(row.by_sigma, radii))]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +84,11 @@ class AverageRadius:
         return float(self.by_input.mean(axis=1).mean())
 
     @property
-    def deviation(self) -> float | None:
-        """Over seeds; None for one seed."""
+    def deviation(self) -> float | None:  # over seeds; None for one seed
         return float(deviation(self.by_input.mean(axis=1))) if len(self.by_input) > 1 else None
 
     @cached_property
-    def interval(self) -> tuple[float, float]:
-        """At 95%; not a number where there is one input alone."""
+    def interval(self) -> tuple[float, float]:  # at 95%; not a number where there is one input alone
         low, high = of_mean_of_runs(self.by_input)
         return float(np.maximum(low, 0.0)), float(high)
 
@@ -112,11 +109,9 @@ def abstentions(row: Row) -> float | None:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The exact McNemar test of two classifiers at one radius, on the same inputs.
-
-    Of the inputs that only one of them gets right with a certified radius of at least r, each is as likely to
-    be of either if both are equally good: b is then from Binomial(b + c, 1/2).
-    """
+    """The exact McNemar test of two classifiers at one radius, on the same inputs. If both are equally good,
+    an input that only one of them gets right with a certified radius of at least r is as likely to be of
+    either: b is then from Binomial(b + c, 1/2)."""
 
     radius: float
     only_first: int  #: b: the inputs that only the first one certifies correctly at this radius
@@ -157,8 +152,8 @@ def _of_best(row: Row, radii: Sequence[float] | Floats, values: Floats) -> Float
 def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:
     """The exact interval of each proportion successes / trials."""
     tail = (1 - level) / 2
-    ends = (bound(successes, trials, tail) for bound in (clopper_pearson_lower, clopper_pearson_upper))
-    return Interval(*ends)
+    low = clopper_pearson_lower(successes, trials, tail)
+    return Interval(low, clopper_pearson_upper(successes, trials, tail))
 
 
 def of_mean(values: Floats, level: float = LEVEL) -> Interval:

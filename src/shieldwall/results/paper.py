@@ -44,8 +44,7 @@ class PaperRow:
     note: str = ""  #: what makes a number of the row doubtful
 
     @property
-    def number(self) -> int:
-        """Of the table, as it is counted in the paper."""
+    def number(self) -> int:  # of the table, as it is counted in the paper
         return 1 + [*dict.fromkeys(row.table for row in _all_rows())].index(self.table)
 
 

@@ -19,8 +19,9 @@ from shieldwall.texts import json_value, read_file
 
 _WORK = "shieldwall.studies.work:perform"
 _SECONDS_BETWEEN_LINES = 60.0
-_SAMPLES_TO_SHARE = 1_000_000
-"""A certification of more is worth workers of its own, which take seconds to start."""
+_SAMPLES_TO_SHARE = (
+    1_000_000  # of a certification that is worth workers of its own, which take seconds to start
+)
 
 
 def machine_name(device: str | None) -> str:
@@ -37,8 +38,7 @@ def run_steps(
     """Do all steps, each after those that it needs.  -> what is left, and the errors of failed steps by name
 
     What needs a failed step is left. After `minutes`, or on Ctrl-C, all processes end at once: nothing is
-    lost but the epoch or the input in progress.
-    """
+    lost but the epoch or the input in progress."""
     say = partial(console.print, soft_wrap=True)
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
     left, failed = to_do(steps, places), dict[str, str]()
@@ -48,10 +48,8 @@ def run_steps(
     with workers_of(on, _WORK, jobs, device) as workers:
         while time.monotonic() < end:
             names, busy = {step.name for step in left}, {step.run.key for step in workers.names}
-            ready = [
-                step for step in left
-                if step.name not in failed and not any(need.name in names for need in step.needs)
-            ]  # fmt: skip
+            ready = [step for step in left if not names & {need.name for need in step.needs}]
+            ready = [step for step in ready if step.name not in failed]
             if not ready and not busy:
                 break
             for step in ready:

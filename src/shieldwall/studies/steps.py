@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from shieldwall.texts import yaml_documents
 from shieldwall.vocabulary import EAS, MME, WE, member_vote
 
 KINDS = ("train", "tune", "certify", "pack")
-DONE, RUNNING, FAILED, MISSING = "done", "running", "failed", "missing"
 CERTIFICATES = "certificates"
 _COPIES = 10  # noisy copies of each held-out image that weights are tuned on
 
@@ -74,7 +73,7 @@ def to_do(steps: Sequence[Step], places: "Places") -> list[Step]:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a run, in its folder or packed."""
+    """The files of a run, in its folder or packed; empty where there is no such file."""
 
     path: Path
 
@@ -83,7 +82,6 @@ class Files:
         return read_archive(self.path) if is_archive(self.path) else None
 
     def read(self, name: str) -> bytes:
-        """A file's content; nothing where there is no such file."""
         if self.packed is not None:
             return self.packed.get(name, b"")
         return path.read_bytes() if (path := self.path / name).is_file() else b""
@@ -105,7 +103,6 @@ class Files:
         return self.packed is None, sum(path.stat().st_size for path in files)
 
     def key(self) -> str | None:
-        """That of the run; None where there is none that can be read."""
         own, before = self.documents("recipe.yaml"), self.documents("start.yaml")
         try:
             return key_of(map(from_mapping, [*own, *before])) if own else None
@@ -120,7 +117,7 @@ class Places:
         self.roots, self.data_dir = roots, data_dir
         self._found: dict[str, Files] = {}
         self._homes: dict[str, Files] = {}
-        self._sizes: dict[str, tuple[int, int]] = {}
+        self._sizes = cache(partial(split_sizes, data_dir=data_dir))
         for root in roots:
             if root != roots[0] and not root.is_dir():
                 raise UserError(f"--runs takes folders with runs; {root} is none")
@@ -166,9 +163,7 @@ class Places:
 
     def sizes(self, run: Run) -> tuple[int, int]:
         """The numbers of training and of test images."""
-        if (data := run.recipe.data) not in self._sizes:
-            self._sizes[data] = split_sizes(data, self.data_dir)
-        return self._sizes[data]
+        return self._sizes(run.recipe.data)
 
     def inputs(self, run: Run) -> int:
         """How many test inputs are to be certified."""
@@ -195,7 +190,7 @@ class Places:
     def state(self, step: Step) -> str:
         """done, running, failed or missing; of a step that was begun, how far it is."""
         if self.is_done(step):
-            return DONE
+            return "done"
         run, files, begun = step.run, Files(self.folder(step.run)), ""
         if step.kind == "train" and files.path.is_dir():
             epochs = files.read("training.jsonl").count(b"\n")
@@ -206,8 +201,8 @@ class Places:
             done += sum(path.read_bytes().count(b"\n") - 1 for path in shards)
             begun = f"{done} of {self.inputs(run)} inputs" if done > 0 else ""
         if begun and self.is_locked(run):
-            return f"{RUNNING}, {begun}"
-        return FAILED if self.failure(run).get("step") == step.kind else begun or MISSING
+            return f"running, {begun}"
+        return "failed" if self.failure(run).get("step") == step.kind else begun or "missing"
 
     def failure(self, run: Run) -> Mapping[str, Any]:
         """The step that failed last, and its error; it lies beside the run folder."""
@@ -238,10 +233,8 @@ class Places:
 
 
 def _num_certified(files: Files, folder: str, run: Run) -> int:
-    """How many inputs are certified for every vote."""
-    members = range(1, run.recipe.members + 1)
-    votes = [*map(member_vote, members), WE, MME, *([EAS] if len(members) > 1 else [])]
-    votes += [f"{WE}-{method}" for method in run.tune]
+    members = [member_vote(k) for k in range(1, run.recipe.members + 1)]
+    votes = [*members, WE, MME, *([EAS] if len(members) > 1 else []), *(f"{WE}-{way}" for way in run.tune)]
     return min(files.read(f"{folder}/{vote}.tsv").count(b"\n") for vote in votes) - 1
 
 
@@ -287,8 +280,7 @@ def _same_protocol(content: Mapping[str, Any], run: Run) -> bool:
     settings, which = with_current_names(content), run.recipe.certification
     wanted = {"seed": run.recipe.seed, "tuned": set(run.tune), "radii": sorted(which.radii), "votes": None}
     wanted |= {key: getattr(which, key) for key in ("every", "n0", "n", "alpha", "bound", "precision")}
-    wanted |= {"norm": which.norm} if which.norm else {}
-    stored = {**settings, "tuned": set(settings.get("tuned", {})), "radii": settings.get("radii", [])}
-    stored["bound"] = split_call(settings.get("bound"))[0]  # two-sided(0.05) is two-sided
-    is_exact = str(settings.get("noise")).startswith("exact")
-    return is_exact == which.exact_noise and all(stored.get(key) == value for key, value in wanted.items())
+    wanted |= {"norm": which.norm or settings.get("norm"), "exact": which.exact_noise}
+    stored = {"radii": [], **settings, "exact": str(settings.get("noise")).startswith("exact")}
+    stored |= {"tuned": set(settings.get("tuned", {})), "bound": split_call(settings.get("bound"))[0]}
+    return all(stored.get(key) == value for key, value in wanted.items())
