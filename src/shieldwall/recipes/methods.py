@@ -64,7 +64,6 @@ def _at(sigma: float, numbers: Numbers) -> dict[str, Any]:
 
 
 def _table(file: str) -> dict[str, Any]:
-    """The mapping in a file beside this one."""
     (content,) = read_yaml(Path(__file__).with_name(file))
     return dict(content)
 

@@ -32,11 +32,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 DEVIATIONS = NOISES | {"exact-gaussian": 1.0}  #: standard deviations, where the noise's parameter is 1
 NOT_BOUNDED = "not bounded"  #: the bound where the samples chose a wrong class, with --correct-only
-JSON_NAMES = {
+JSON_NAMES = {  # the arrays of certificates, with their names in a JSON file
     "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
     "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
 }  # fmt: skip
-"""The arrays of certificates, with their names in a JSON file."""
 SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed", "value_range")
 UNIT = (0.0, 1.0)  #: the range of pixels where nothing else is said
 REQUIRED = ("idx", "label", "predict", "radius", "correct")
@@ -129,7 +128,6 @@ def to_json(fields: Mapping[str, Any]) -> str:
 
 
 def from_json(content: bytes, source: str) -> dict[str, Any]:
-    """The fields of certificates in a JSON file."""
     try:
         whole = json.loads(content)
         if (whole["format"], whole["version"]) != (FORMAT, VERSION):
@@ -137,11 +135,10 @@ def from_json(content: bytes, source: str) -> dict[str, Any]:
         rows, settings = whole["certificates"], dict(whole["settings"])
         if unknown := set(settings) - set(SETTINGS):
             raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
-        fields: dict[str, Any] = {
-            field: np.array([row[name] for row in rows], np.float64 if field in _REALS else np.int64)
-            for field, name in JSON_NAMES.items()
-            if rows and name in rows[0]
-        }
+        fields: dict[str, Any] = {}
+        for field, name in JSON_NAMES.items() if rows else ():
+            if name in rows[0]:
+                fields[field] = np.array([row[name] for row in rows], float if field in _REALS else int)
         if "labels" not in fields or "radii" not in fields:
             raise KeyError("label or radius")
     except (ValueError, KeyError, TypeError) as error:
@@ -292,7 +289,6 @@ class _Table:
     # Other tools may have something else in the columns below: what is not in our form is not read.
 
     def shared(self, column: str, form: Callable[[str], _T]) -> _T | None:
-        """The value that all inputs have."""
         cell = shared(self.columns.get(column, ()))
         with suppress(ValueError):
             return None if cell is None else form(cell)

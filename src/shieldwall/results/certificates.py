@@ -88,8 +88,10 @@ class Certificates:
             fields[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
         return Certificates(**fields)
 
-    def with_truth(self, truth: ArrayLike) -> "Certificates":
-        """The same certificates with the true classes, which accuracies need."""
+    def with_truth(self, truth: ArrayLike | None) -> "Certificates":
+        """The same certificates with the true classes, which accuracies need; these, if None are given."""
+        if truth is None:
+            return self
         try:
             classes = np.asarray(truth).astype(np.int64)
             is_whole = bool(np.all(classes == np.asarray(truth)))
@@ -107,22 +109,19 @@ class Certificates:
         wanted = np.asarray(radii, dtype=np.float64)
         if not (np.isfinite(wanted) & (wanted >= 0)).all():
             raise UserError(f"a radius must be finite and not negative: {wanted.tolist()}")
-        radii_of_correct = np.sort(self.radii[self._with(labels).correct])
+        radii_of_correct = np.sort(self.radii[self.with_truth(labels).correct])
         below = np.searchsorted(radii_of_correct, wanted, side="left")
         return np.asarray((len(radii_of_correct) - below) / len(self), dtype=np.float64)
 
     def acr(self, labels: ArrayLike | None = None) -> float:
         """The average certified radius: (1 / #inputs) * sum over i of radius_i * correct_i.
         If `stopped_early`, it is a lower bound of what all n samples would give."""
-        return float((self.radii * self._with(labels).correct).mean())
+        return float((self.radii * self.with_truth(labels).correct).mean())
 
     @property
     def abstention_rate(self) -> float:
         """#{i: label_i is ABSTAIN} / #inputs; not a number where some inputs are not bounded."""
         return float((self.labels == ABSTAIN).mean()) if self.is_bounded.all() else math.nan
-
-    def _with(self, labels: ArrayLike | None) -> "Certificates":
-        return self if labels is None else self.with_truth(labels)
 
     def in_unit_range(self) -> "Certificates":
         """The same certificates for pixels in [0, 1]: sigma and radii over the width of `value_range`."""
@@ -139,7 +138,7 @@ class Certificates:
             import pandas as pd
         except ImportError:
             raise UserError("to_pandas needs pandas; run: pip install pandas") from None
-        known = self._with(labels)
+        known = self.with_truth(labels)
         columns = ((name, getattr(known, field)) for field, name in file.JSON_NAMES.items())
         table = pd.DataFrame({name: each for name, each in columns if each is not None and each.ndim == 1})
         if known.truth is not None:
@@ -148,7 +147,7 @@ class Certificates:
 
     def save(self, path: str | Path, labels: ArrayLike | None = None) -> None:
         """Write them to a file: .tsv as in a run folder, which the report reads, or .json."""
-        path, fields = Path(path), vars(self._with(labels))
+        path, fields = Path(path), vars(self.with_truth(labels))
         if path.suffix not in (".tsv", ".json"):
             raise UserError(f"{path}: certificates are saved as .tsv or .json, by the file's suffix")
         lines = [file.to_json(fields)] if path.suffix == ".json" else [*file.to_tsv(fields, None), ""]
@@ -176,11 +175,8 @@ class Certificates:
     def _repr_html_(self) -> str:
         titles = {"indices": "input", "truth": "true class", "labels": "label", "radii": "radius"}
         names = [name for name in (*titles, "p_lower") if vars(self)[name] is not None]
-        rows = [
-            "".join(f"<td>{_shown(name, vars(self)[name][k])}</td>" for name in names)
-            for k in range(len(self))
-            if k < _SHOWN or k >= len(self) - _SHOWN
-        ]
+        at = [k for k in range(len(self)) if k < _SHOWN or k >= len(self) - _SHOWN]
+        rows = ["".join(f"<td>{_shown(name, vars(self)[name][k])}</td>" for name in names) for k in at]
         if len(self) > 2 * _SHOWN:
             rows.insert(_SHOWN, f"<td colspan={len(names)}>...</td>")
         head = "".join(f"<th>{titles.get(name, name)}</th>" for name in names)
@@ -204,7 +200,6 @@ class Certificates:
 
     @property
     def bound_kind(self) -> str | None:
-        """The bound without its parameter."""
         return split_call(self.bound)[0] or None
 
     @property

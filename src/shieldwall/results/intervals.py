@@ -31,7 +31,6 @@ over s of A_s(r) lies between the largest of their lower ends and the largest of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -73,32 +72,22 @@ def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | No
     return _of_best(row, radii, np.array([*map(deviation, _by_sigma(row.by_sigma, radii))]))
 
 
-@dataclass(frozen=True, eq=False)
-class AverageRadius:
-    """The ACR of a row, and its interval over inputs, and over seeds where there are several."""
+class AverageRadius(NamedTuple):
+    """The ACR of a row, over inputs, and over seeds where there are several."""
 
-    by_input: Floats  #: certified radii, 0 where not correct: a row for each seed
-
-    @property
-    def value(self) -> float:
-        return float(self.by_input.mean(axis=1).mean())
-
-    @property
-    def deviation(self) -> float | None:  # over seeds; None for one seed
-        return float(deviation(self.by_input.mean(axis=1))) if len(self.by_input) > 1 else None
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:  # at 95%; not a number where there is one input alone
-        low, high = of_mean_of_runs(self.by_input)
-        return float(np.maximum(low, 0.0)), float(high)
+    value: float
+    deviation: float | None  #: over seeds; None for one seed
+    interval: tuple[float, float]  #: at 95%; not a number where there is one input alone
 
 
 def average_radius(row: Row) -> AverageRadius | None:
     """None for an envelope: no classifier has an envelope's curve, whose area it would be."""
     if row.is_envelope:
         return None
-    radii = [(run.radii * run.correct)[by_number(run)] for run in row.certificates]
-    return AverageRadius(np.array(radii, dtype=np.float64))
+    radii = np.array([(run.radii * run.correct)[by_number(run)] for run in row.certificates])
+    of_seeds, (low, high) = radii.mean(axis=1), of_mean_of_runs(radii)
+    spread = float(deviation(of_seeds)) if row.seeds > 1 else None
+    return AverageRadius(float(of_seeds.mean()), spread, (float(np.maximum(low, 0.0)), float(high)))
 
 
 def abstentions(row: Row) -> float | None:

@@ -102,7 +102,7 @@ def _called(recipe: "Recipe", vote: str) -> tuple[str, str, str]:
 @cache
 def _all_rows() -> tuple[PaperRow, ...]:
     with _FILE.open(encoding="utf-8", newline="") as file:
-        return tuple(_row(line) for line in csv.DictReader(file))
+        return tuple(map(_row, csv.DictReader(file)))
 
 
 def _row(line: dict[str, str]) -> PaperRow:

@@ -7,7 +7,7 @@ classifier has it; it does not where certificates of held-out images choose.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -113,7 +113,6 @@ def rows_of(
 
 
 def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
-    """The row with the certificates that choose its best."""
     for log in row.logs:
         if (log.record.home, log.vote) not in choosing:
             raise UserError(f"{log.record.home} has no held-out certificates of the vote {log.vote}")
@@ -231,12 +230,9 @@ def scale_key(row: Row) -> str:
 def incomparable_settings(rows: Sequence[Row]) -> list[str]:
     """The settings in which rows differ, so that they cannot be compared; unknown ones count as equal."""
     certificates = [certificates for row in rows for certificates in row.certificates]
-    values: dict[str, Set[object]] = {
-        "the inputs": {inputs_key(run) for run in certificates},
-        "n": {run.max_n or run.fixed_n for run in certificates} - {None},
-        "alpha": {run.alpha for run in certificates} - {None},
-    }
-    return [name for name, different in values.items() if len(different) > 1]
+    n, alpha = ({run.max_n or run.fixed_n for run in certificates}, {run.alpha for run in certificates})
+    values = ("the inputs", {inputs_key(run) for run in certificates}), ("n", n), ("alpha", alpha)
+    return [name for name, different in values if len(different - {None}) > 1]
 
 
 def method_of(name: str, sigma: object) -> str:  # mnist-drt for mnist-drt-0.25

@@ -19,13 +19,10 @@ from shieldwall.texts import json_value, read_file
 
 _WORK = "shieldwall.studies.work:perform"
 _SECONDS_BETWEEN_LINES = 60.0
-_SAMPLES_TO_SHARE = (
-    1_000_000  # of a certification that is worth workers of its own, which take seconds to start
-)
+_SAMPLES_TO_SHARE = 1_000_000  # of a certification that is worth workers of its own, which start in seconds
 
 
 def machine_name(device: str | None) -> str:
-    """The GPU, or what the cores are."""
     for file in sorted(GPUS.glob("*/information")) if device != "cpu" else ():
         return file.read_text().partition("Model:")[2].partition("\n")[0].strip()
     return f"cpu ({platform.machine()}, {os.cpu_count()} cores)"

@@ -162,11 +162,9 @@ class Places:
         return files.path if name == CERTIFICATES else files.path / name
 
     def sizes(self, run: Run) -> tuple[int, int]:
-        """The numbers of training and of test images."""
         return self._sizes(run.recipe.data)
 
     def inputs(self, run: Run) -> int:
-        """How many test inputs are to be certified."""
         return len(run.recipe.certification.inputs(self.sizes(run)[1]))
 
     def is_done(self, step: Step) -> bool:
@@ -209,7 +207,6 @@ class Places:
         return Files(self.folder(run).parent).mapping(f"{self.folder(run).name}.failed.json")
 
     def note_failure(self, step: Step, error: str | None) -> None:
-        """Write down that the step failed, or that it is tried again."""
         folder = self.folder(step.run)
         path = folder.with_name(f"{folder.name}.failed.json")
         if error is None:
@@ -218,7 +215,6 @@ class Places:
             write_output(path, (json.dumps({"step": step.kind, "error": error}) + "\n").encode())
 
     def is_locked(self, run: Run) -> bool:
-        """Whether a process works on the run."""
         path = self.folder(run) / ".lock"
         try:
             with FileLock(path, timeout=0) if path.is_file() else nullcontext():
@@ -227,7 +223,6 @@ class Places:
             return True
 
     def _is_certified(self, files: Files, folder: str, run: Run) -> bool:
-        """Whether all inputs are certified as the study wants."""
         fits = _same_protocol(files.mapping(f"{folder}/settings.yaml"), run)
         return fits and _num_certified(files, folder, run) >= self.inputs(run)
 

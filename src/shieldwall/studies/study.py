@@ -90,7 +90,6 @@ class Study:
 
     @cached_property
     def shown(self) -> list[Run]:
-        """The runs of the rows that the study is about."""
         known = self.only or tuple(self.rows)
         rows = [row for row in known if fnmatch(row, self.pick)]
         if not rows:
@@ -175,7 +174,6 @@ _known_recipe = cache(_make)  # most studies share rows; a file may change, so i
 
 
 def names() -> list[str]:
-    """The studies that come with the package."""
     return [name for name in _packaged() if not name.startswith(".")]
 
 
