@@ -100,11 +100,9 @@ class Certification:
         check(self.limit is None or self.limit >= 1, "certification.limit must be at least 1", self.limit)
 
     def changed(self, **changes: Any) -> "Certification":
-        """The same but for what is not None here."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def inputs(self, available: int) -> range:
-        """The indices of the inputs to certify."""
         return range(0, available, self.every)[: self.limit]
 
 
@@ -230,7 +228,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
 def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """What differs between two plain descriptions, as `key: ours, not theirs`; empty if nothing does."""
     a, b = dotted(ours), dotted(theirs)
-    keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
+    keys = [key for key in a | b if a.get(key) != b.get(key)]
     return "; ".join(f"{key}: {a.get(key)!r}, not {b.get(key)!r}" for key in keys)
 
 

@@ -168,8 +168,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     """What a folder of certificates was made with, in today's names."""
     try:
         (settings,) = read_yaml(path)
-        assert isinstance(settings, dict)
-    except (UserError, ValueError, AssertionError) as error:
+        return with_current_names(settings)
+    except (ValueError, AttributeError) as error:
         what = "is damaged, so what these certificates are is unknown; move the folder away"
         raise UserError(f"{path} {what}") from error
-    return with_current_names(settings)

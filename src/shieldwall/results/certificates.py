@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 from shieldwall.files import write_output
 from shieldwall.results import certificate_file as file
 from shieldwall.results.certificate_file import NOT_BOUNDED, Floats, Ints, shared, split_call, usual_bound
@@ -29,8 +29,7 @@ class Certificates:
     """M certificates of one classifier, with the counts and settings behind them.
 
     Each says: at every point closer to the input than its radius, the smoothed classifier returns its label.
-    It is wrong with probability at most alpha over the noise. A value is None if it is not known, or differs.
-    """
+    It is wrong with probability at most alpha over the noise. A value is None if not known, or different."""
 
     labels: Ints  #: (M,): the class that is certified; ABSTAIN where nothing is
     radii: Floats  #: (M,); 0 where nothing is certified
@@ -97,8 +96,7 @@ class Certificates:
             is_whole = bool(np.all(classes == np.asarray(truth)))
         except (TypeError, ValueError, OverflowError):
             is_whole = False
-        if not is_whole:
-            raise UserError(f"the true classes must be whole numbers; given: {truth!r}")
+        check(is_whole, "the true classes must be whole numbers", repr(truth))
         if classes.shape != self.labels.shape:
             raise UserError(f"{len(self)} certificates need as many true classes; given: {classes.shape}")
         return replace(self, truth=classes)

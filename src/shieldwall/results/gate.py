@@ -16,8 +16,6 @@ from shieldwall.results.intervals import paired_test
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a gate says of one vote of a run."""
-
     passed: bool
     run: str
     vote: str

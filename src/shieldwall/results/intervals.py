@@ -52,8 +52,7 @@ class Interval(NamedTuple):
 
 def accuracy(row: Row, radii: Sequence[float] | Floats) -> Floats:
     """A(r) at each radius."""
-    means = np.array([of_seeds.mean(axis=0) for of_seeds in _by_sigma(row.by_sigma, radii)])
-    return _of_best(row, radii, means)
+    return _of_best(row, radii, np.array([each.mean(axis=0) for each in _by_sigma(row.by_sigma, radii)]))
 
 
 def accuracy_interval(row: Row, radii: Sequence[float] | Floats) -> Interval:

@@ -125,17 +125,14 @@ class Log:
         return is_member(self.vote)
 
     @property
-    def num_wanted(self) -> int:
-        """How many inputs were to be certified: more than there are where certification was interrupted."""
+    def num_wanted(self) -> int:  # to be certified: more than there are where certification was interrupted
         wanted = self.record.settings.get(WANTED)
         return max(len(self.certificates), wanted if isinstance(wanted, int) else 0)
 
 
 def read(path: str | Path) -> dict[str, Certificates]:
     """The certificates by vote of a run folder, a packed run, a file of `save`, or another tool's log.
-
-    Those in a folder of several are called by run and vote, or by the file's name where it is no run.
-    """
+    Those in a folder of several are called by run and vote, or by the file's name where it is no run."""
     if not isinstance(path, (str, Path)):
         raise UserError(f"give the path of a run or a file of certificates; given: {describe(path)}")
     records = read_runs([path])
@@ -174,7 +171,8 @@ def _record(files: Sequence[Path], read_once: Callable[[Path], bytes]) -> RunRec
         run, home = file, file.resolve().with_name(file.name.removesuffix(SUFFIX))
         content = read_archive(file)
         names = [name for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
-        sources = {name: f"{file}, {name}" for name in sorted(names, key=_place_in_table)}
+        names.sort(key=lambda name: vote_order(_stem(Path(name))))
+        sources = {name: f"{file}, {name}" for name in names}
     elif run is None:
         certificates, vote = parse(read_file(file), str(file))
         return RunRecord(_stem(file), home, {vote or _stem(file): certificates}, is_run=False)
@@ -247,8 +245,9 @@ def _certificate_files(path: Path) -> list[Path]:
             return files
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
     votes = _votes(path)
-    is_of_one_run = bool(votes) and _run_folder(votes[0]) is not None
-    if files := votes if is_of_one_run else list(dict.fromkeys(votes + _below(path))):
+    if votes and _run_folder(votes[0]) is not None:
+        return votes
+    if files := list(dict.fromkeys(votes + _below(path))):
         return files
     raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
 
@@ -258,7 +257,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _votes(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.tsv"), key=_place_in_table)
+    return sorted(folder.glob("*.tsv"), key=lambda file: vote_order(_stem(file)))
 
 
 def _below(folder: Path, depth: int = 0) -> list[Path]:
@@ -284,10 +283,6 @@ def _home(file: Path) -> Path:
     """The folder that tells certificates from others of the same name."""
     folder = file.parent.resolve()
     return folder.parent if folder.name == FOLDER else folder
-
-
-def _place_in_table(file: Path | str) -> tuple[int, int, str]:
-    return vote_order(_stem(Path(file)))
 
 
 def _stem(file: Path) -> str:

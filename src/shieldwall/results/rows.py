@@ -66,8 +66,7 @@ class Row:
         return self.record.recipe_content
 
     @property
-    def method(self) -> str:
-        """The name of the recipe without its sigma, or else of the run."""
+    def method(self) -> str:  # the name of the recipe without its sigma, or else of the run
         return method_of(str(self.recipe.get("name", self.run)), self.recipe.get("sigma"))
 
     @property
@@ -93,9 +92,8 @@ def rows_of(
     records: Iterable[RunRecord], votes: Collection[str] = (), *, average_seeds: bool = True,
     best_over: Sequence[str] = (), held_out: Iterable[RunRecord] = (),
 ) -> list[Row]:  # fmt: skip
-    """The rows of these runs, for all votes or the named ones, in the order they were read.
-
-    The best over some keys is chosen by `held_out`, the runs' certificates of held-out inputs, if given."""
+    """The rows of these runs, for all votes or the named ones, in the order they were read. The best over
+    some keys is chosen by `held_out`, the runs' certificates of held-out inputs, if given."""
     logs = [log for record in records for log in record.logs]
     known = {log.vote for log in logs}
     for name in sorted(set(votes) - known):
@@ -140,8 +138,7 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
 
 def envelope_rows(rows: Sequence[Row], over: Sequence[str] = ("sigma",)) -> list[Row]:
     """`best_rows` of rows of which some can be joined."""
-    best = best_rows(rows, over)
-    if len(best) == len(rows):
+    if len(best := best_rows(rows, over)) == len(rows):
         option = "--envelope" if tuple(over) == ("sigma",) else f"--best-over {','.join(over)}"
         rule = "with one run or the same number of seeds at each sigma, certified with the same settings"
         raise UserError(f"{option} needs one method at two or more sigmas, or other values of that, {rule}")
@@ -222,8 +219,7 @@ def shared_norm(rows: Sequence[Row]) -> str:
     return norm
 
 
-def scale_key(row: Row) -> str:
-    """The norm of the radii and the range of pixels: equal where rows can stand in one table."""
+def scale_key(row: Row) -> str:  # equal where rows can stand in one table
     return f"{row.certificates[0].norm} {row.certificates[0].value_range}"
 
 
@@ -281,9 +277,8 @@ def inputs_key(certificates: Certificates) -> object:
 
 def by_number(certificates: Certificates) -> Ints:
     """Places of the inputs by their numbers."""
-    if certificates.indices is None:
-        return np.arange(len(certificates))
-    return np.argsort(certificates.indices, kind="stable")
+    indices = certificates.indices
+    return np.arange(len(certificates)) if indices is None else np.argsort(indices, kind="stable")
 
 
 def _place(rows: Sequence[Row]) -> str:

@@ -39,9 +39,9 @@ def run_steps(
     say = partial(console.print, soft_wrap=True)
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
     left, failed = to_do(steps, places), dict[str, str]()
-    total, last_line, has_waited = len(left), time.monotonic(), False
     if not left:
         return left, failed
+    total, last_line, has_waited = len(left), time.monotonic(), False
     with workers_of(on, _WORK, jobs, device) as workers:
         while time.monotonic() < end:
             names, busy = {step.name for step in left}, {step.run.key for step in workers.names}

@@ -157,8 +157,7 @@ def _fitting(printed: PaperRow, rows: Sequence[Row]) -> list[Row]:
 def _title(row: PaperRow, printed: Sequence[PaperRow], runs: str) -> str:
     sigma = f"sigma {row.sigma:g}" if row.sigma and len({each.sigma for each in printed}) > 1 else ""
     data = row.dataset if len({each.dataset for each in printed}) > 1 else ""
-    rho = f"rho {spoken(row.rho)}" if row.rho else ""
-    return ", ".join(filter(None, [row.label, data, sigma, rho, runs]))
+    return ", ".join(filter(None, [row.label, data, sigma, row.rho and f"rho {spoken(row.rho)}", runs]))
 
 
 def _at_radius(ours: Row, printed: PaperRow, radius: float) -> _Cell:

@@ -87,7 +87,6 @@ class Files:
         return path.read_bytes() if (path := self.path / name).is_file() else b""
 
     def documents(self, name: str) -> list[Mapping[str, Any]]:
-        """The YAML documents of a file; none where it cannot be read."""
         try:
             return [each for each in yaml_documents(self.read(name), name) if isinstance(each, dict)]
         except UserError:

@@ -46,7 +46,6 @@ class Run:
 
     @property
     def chain(self) -> "list[Run]":
-        """This run, the one that it starts from, and so on."""
         return [self, *(self.start.chain if self.start else [])]
 
     @property
@@ -91,8 +90,7 @@ class Study:
     @cached_property
     def shown(self) -> list[Run]:
         known = self.only or tuple(self.rows)
-        rows = [row for row in known if fnmatch(row, self.pick)]
-        if not rows:
+        if not (rows := [row for row in known if fnmatch(row, self.pick)]):
             raise UserError(f"study {self.name} has no row {self.pick!r}; its rows: {', '.join(known)}")
         all_runs = [run for row in rows for run in self.runs_of(row)]
         runs = {run.key: run for run in all_runs if not self.sigmas or run.recipe.sigma in self.sigmas}
@@ -178,11 +176,9 @@ def names() -> list[str]:
 
 
 def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str | float = 1.0) -> Study:
-    """The study called `name`, or the one in the YAML file of that path.
-
-    Of its rows those that match the glob `only`, with what they start from. `scale` is 0.1 for a tenth of the
-    epochs, inputs and draws, or `tiny` for a hundredth and one rho.
-    """
+    """The study called `name`, or the one in the YAML file of that path: of its rows those that match
+    the glob `only`, with what they start from. `scale` is 0.1 for a tenth of the epochs, inputs and draws, or
+    `tiny` for a hundredth and one rho."""
     try:
         size = TINY_SCALE if scale == TINY else float(scale)
     except ValueError:
