@@ -15,14 +15,12 @@ def get(name: str) -> Recipe:
     """The recipe called `name`, or the one in the YAML file of that path."""
     if name in FAMILIES:
         return recipe_at(name, FAMILIES[name][0])
-    at_sigma = {
-        f"{family}-{sigma}": (family, sigma) for family, sigmas in FAMILIES.items() for sigma in sigmas
-    }
-    if name in at_sigma:
-        return replace(recipe_at(*at_sigma[name]), name=name)
+    family, _, sigma = name.rpartition("-")
+    if sigma in map(str, FAMILIES.get(family, ())):
+        return replace(recipe_at(family, float(sigma)), name=name)
     if name.endswith((".yaml", ".yml")):
         return from_file(Path(name))
-    names = [*FAMILIES, *at_sigma]
+    names = [*FAMILIES, *(f"{family}-{sigma}" for family, sigmas in FAMILIES.items() for sigma in sigmas)]
     if not get_close_matches(name, names, cutoff=0.5):  # or the error would name them all
         raise UserError(f"unknown recipe {name!r}; `shieldwall recipes` lists them")
     raise unknown_name("recipe", name, names)

@@ -29,8 +29,6 @@ class Method:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A data set to run the methods on."""
-
     name: str  # the first part of its recipes' names
     data: str
     model: str
@@ -38,8 +36,8 @@ class Benchmark:
     schedule: Schedule  # that of Gaussian augmentation
     certification: Certification
     numbers: Mapping[str, Numbers]  # what methods take here, by method
+    # How their schedules differ from `schedule`, by method; `drt` stands for all methods of that prefix.
     schedules: Mapping[str, Numbers] = field(default_factory=dict)
-    """How their schedules differ from `schedule`, by method; `drt` stands for all methods of that prefix."""
     methods: tuple[str, ...] = ()  # those that have recipes here; empty for all
 
     def objective(self, method: Method, sigma: float, weights: str) -> dict[str, Any]:
@@ -64,7 +62,6 @@ def _at(sigma: float, numbers: Numbers) -> dict[str, Any]:
 
 
 def _table(file: str) -> dict[str, Any]:
-    """The mapping in a file beside this one."""
     (content,) = read_yaml(Path(__file__).with_name(file))
     return dict(content)
 
@@ -74,11 +71,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     name: build(Benchmark, each, name=name) for name, each in _table("numbers.yaml").items()
 }
 _PARTS = {f"{name}-{m}": (b, m) for name, b in BENCHMARKS.items() for m in b.methods or METHODS}
-FAMILIES = {
-    "smoke": (0.25,),
-    **{name: tuple(dict.fromkeys((b.sigma, *SIGMAS))) for name, (b, _) in _PARTS.items()},
-}
-"""The sigmas of each recipe, the usual one first."""
+FAMILIES: dict[str, tuple[float, ...]] = {"smoke": (0.25,)}  # the sigmas of each recipe, the usual one first
+FAMILIES |= {name: tuple(dict.fromkeys((b.sigma, *SIGMAS))) for name, (b, _) in _PARTS.items()}
 
 
 def recipe_at(family: str, sigma: float) -> Recipe:

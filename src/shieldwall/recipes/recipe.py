@@ -17,11 +17,9 @@ from shieldwall.texts import is_folder_name, read_yaml, title, yaml_documents
 from shieldwall.vocabulary import BOUNDS, NOISES, NORMS, PRECISIONS
 
 _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false", dict: "a set of keys"}
-CURVES = ("step", "cosine")
-TRAINING_PRECISIONS = ("float32", "bfloat16")
-
-FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}
-"""Keys that the recipes of some published runs have."""
+_CHOICES = {"curve": ("step", "cosine"), "precision": ("float32", "bfloat16")}  # of a schedule
+_WHOLE = ("epochs", "batch_size", "decay_every", "warmup")
+FORMER_KEYS = {"start": "init_from", "hold_out": "holdout_every"}  # of the recipes of some published runs
 MOST_MEMBERS = 1_000
 _HUGE = 1e30  # numbers must fit into float32
 JOINT = ("drt", "adp", "gal")
@@ -46,29 +44,22 @@ class Schedule:
     decay_every: int = 30  #: epochs between two steps
     decay: float = 0.1  #: what the learning rate is multiplied by at each step
     warmup: int = 0  #: updates over which the learning rate grows linearly at the start
-    clip: float | None = None
-    """The largest L2 norm of a member's gradient: a longer one is scaled down to it."""
-    precision: str = "float32"
-    """float32, or bfloat16: forward passes run in bfloat16 (autocast), weights and losses in float32."""
+    clip: float | None = None  #: the largest L2 norm of a member's gradient: a longer one is scaled down
+    precision: str = "float32"  #: bfloat16 for forward passes in it; weights and losses stay in float32
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "decay_every", "warmup"):
-            check_int(f"schedule.{name}", getattr(self, name))
-        for name in ("lr", "decay", "momentum", "weight_decay", "clip"):
-            if name != "clip" or self.clip is not None:
-                check_number(f"schedule.{name}", getattr(self, name))
-        for name in ("epochs", "batch_size", "decay_every", "lr", "decay"):
-            value = getattr(self, name)
-            check(0 < value < _HUGE, f"schedule.{name} must be positive, and below 1e30", value)
-        check(self.warmup >= 0, "schedule.warmup (updates) must not be negative", self.warmup)
-        fits = self.clip is None or 0 < self.clip < _HUGE
-        check(fits, "schedule.clip must be positive and below 1e30, or null for none", self.clip)
-        check(0 <= self.momentum < 1, "schedule.momentum must lie in [0, 1)", self.momentum)
-        fits = 0 <= self.weight_decay < _HUGE
-        check(fits, "schedule.weight_decay must not be negative, and below 1e30", self.weight_decay)
-        for name, choices in (("curve", CURVES), ("precision", TRAINING_PRECISIONS)):
-            value = getattr(self, name)
-            check(value in choices, f"schedule.{name} must be one of {', '.join(choices)}", repr(value))
+        for name, value in vars(self).items():
+            key = f"schedule.{name}"
+            if choices := _CHOICES.get(name):
+                check(value in choices, f"{key} must be one of {', '.join(choices)}", repr(value))
+            elif name != "clip" or value is not None:
+                (check_int if name in _WHOLE else check_number)(key, value)
+                if name == "momentum":
+                    check(0 <= value < 1, f"{key} must lie in [0, 1)", value)
+                elif name in ("warmup", "weight_decay"):
+                    check(0 <= value < _HUGE, f"{key} must not be negative, and below 1e30", value)
+                else:
+                    check(0 < value < _HUGE, f"{key} must be positive, and below 1e30", value)
 
     def lr_at(self, update: int, updates_per_epoch: int) -> float:
         """The learning rate of an update, counted from 0."""
@@ -91,12 +82,10 @@ class Certification:
     every: int = 1  # certify every N-th input: 10 on MNIST and CIFAR-10, as the literature does
     limit: int | None = None  # certify at most this many inputs
     bound: str = "one-sided"
-    radii: tuple[float, ...] = ()
-    """Stop an input once each of these radii is decided; empty for n samples at every input."""
+    radii: tuple[float, ...] = ()  # stop an input once each is decided; empty for n samples at every input
     norm: str | None = None  # the norm of the radii; None for the norm of the noise
     precision: str = "float32"
-    exact_noise: bool = False
-    """Use exact integer noise on the 1/255 grid, so that no guarantee depends on floating-point noise."""
+    exact_noise: bool = False  # integer noise on the 1/255 grid: no guarantee rests on floating-point noise
 
     def __post_init__(self) -> None:
         if self.bound not in BOUNDS:
@@ -111,12 +100,9 @@ class Certification:
         check(self.limit is None or self.limit >= 1, "certification.limit must be at least 1", self.limit)
 
     def changed(self, **changes: Any) -> "Certification":
-        """The same but for what is not None here."""
-        chosen: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
-        return replace(self, **chosen)
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def inputs(self, available: int) -> range:
-        """The indices of the inputs to certify."""
         return range(0, available, self.every)[: self.limit]
 
 
@@ -128,14 +114,12 @@ class Recipe:
     model: str  # one for all members, or one for each, separated by commas
     sigma: float  # the noise's standard deviation
     noise: str = "gaussian"
+    # The training method's name and its own options.
     objective: dict[str, Any] = field(default_factory=lambda: {"name": "gaussian"})
-    """The training method's name and its own options."""
     members: int = 3
-    independent: bool = False
-    """Train each member with its own order of images and its own noise, instead of shared batches."""
+    independent: bool = False  # each member has its own order of images and noise, instead of shared batches
+    # Run folders whose members to start from, or files of weights, by commas; None for random weights.
     init_from: str | None = None
-    """The run folder whose trained members to start from, or several, or files of weights, separated by
-    commas; None for random weights."""
     holdout_every: int = 0  # hold out every N-th training image, for tuning the vote's weights; 0 for none
     schedule: Schedule = field(default_factory=Schedule)
     certification: Certification = field(default_factory=Certification)
@@ -146,21 +130,17 @@ class Recipe:
         check(0 < self.sigma < math.inf, "sigma must be a positive number", self.sigma)
         if self.noise not in NOISES:
             raise unknown_name("noise", self.noise, NOISES)
-        fits = self.holdout_every == 0 or self.holdout_every >= 2
-        check(fits, "holdout_every must be 0 for none, or at least 2", self.holdout_every)
-        fits = 1 <= self.members <= MOST_MEMBERS
-        check(fits, f"members must be at least 1, and {MOST_MEMBERS} at most", self.members)
+        every, members = self.holdout_every, self.members
+        check(every == 0 or every >= 2, "holdout_every must be 0 for none, or at least 2", every)
+        check(1 <= members <= MOST_MEMBERS, f"members must be at least 1, at most {MOST_MEMBERS}", members)
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(asdict(self), sort_keys=False, width=110)
 
 
 def build(cls: type[Any], mapping: Mapping[str, Any], prefix: str = "", **given: Any) -> Any:
-    """An instance of a dataclass from plain data, every key and type checked.
-
-    `given` are fields that the caller sets; they, and fields whose metadata say `option: False`, are no
-    keys of the mapping.
-    """
+    """An instance of a dataclass from plain data, every key and type checked. Fields that are `given`, or
+    whose metadata say `option: False`, are no keys of the mapping."""
     hints = typing.get_type_hints(cls)
     options = [field for field in fields(cls) if field.metadata.get("option", True)]
     known = [option.name for option in options if option.name not in given]
@@ -248,15 +228,13 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
 def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """What differs between two plain descriptions, as `key: ours, not theirs`; empty if nothing does."""
     a, b = dotted(ours), dotted(theirs)
-    keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
+    keys = [key for key in a | b if a.get(key) != b.get(key)]
     return "; ".join(f"{key}: {a.get(key)!r}, not {b.get(key)!r}" for key in keys)
 
 
 def distinctions(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """What each of several recipes has in the keys in which they differ, by the key's short name.
-
-    Names, paths and certification aside; `rho` stands for DRT's two weights, `N` for the members.
-    """
+    """What each of several recipes has in the keys in which they differ, by short names: names, paths and
+    certification aside. `rho` stands for DRT's two weights, `N` for the members."""
     flat = [dotted(content) for content in contents]
     keys = [key for key in flat[0] if all(key in other for other in flat)]
     keys = [key for key in keys if any(other[key] != flat[0][key] for other in flat)]
@@ -267,12 +245,13 @@ def distinctions(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
             named["rho"] = [key.replace(last, weight) for weight in ("rho_gd", "rho_cm")]
         elif key not in ("name", "summary", "init_from", "start") and not key.startswith("certification."):
             named["N" if key == "members" else last] = [key]
-    return [
-        {name: ", ".join(_spoken(each.get(key)) for key in of) for name, of in named.items()} for each in flat
-    ]
+    return [{name: spoken([each.get(key) for key in of]) for name, of in named.items()} for each in flat]
 
 
-def _spoken(value: Any) -> str:
+def spoken(value: Any) -> str:
+    """A value of a recipe as tables and file names show it."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(spoken, value))
     return f"{value:g}" if isinstance(value, float) else title(value)
 
 

@@ -15,12 +15,11 @@ from shieldwall.results.checks import SUMS, Sums
 SUFFIX = ".tar.xz"
 MAX_BYTES = 256 * 2**20  #: of an unpacked run: 1,000 inputs with 8 votes take 2 MB, 50,000 take 100 MB
 MAX_FILES = 10_000
+#: What a run folder says beside its certificates and its digests.
 RUN_FILES = ("recipe.yaml", "start.yaml", "environment.json", "training.jsonl", "weights.yaml")
-"""What a run folder says beside its certificates and its digests."""
 
 
 def pack(run: Path, file: Path) -> None:
-    """Write the run folder `run` to `file`, in one step."""
     if not file.name.endswith(SUFFIX):
         raise UserError(f"a packed run is called NAME{SUFFIX}; given: {file}")
     if not (run / "recipe.yaml").is_file():
@@ -31,8 +30,7 @@ def pack(run: Path, file: Path) -> None:
     content = {path.relative_to(run).as_posix(): path.read_bytes() for path in paths}
     Sums.read(run).check_packed(content)
     if sum(map(len, content.values())) > MAX_BYTES // 2:
-        most = f"{MAX_BYTES // 2**21} MB"
-        raise UserError(f"{run} holds more than {most} of certificates: too much for one file")
+        raise UserError(f"{run} has over {MAX_BYTES // 2**21} MB of certificates: too much for one file")
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(content):
@@ -53,14 +51,18 @@ def read_archive(file: Path) -> dict[str, bytes]:
         raise UserError(f"{file}: there is no such file")
     content: dict[str, bytes] = {}
     try:
-        with tarfile.open(fileobj=io.BytesIO(_decompress(file)), mode="r:") as archive:
+        reader = lzma.LZMADecompressor(memlimit=MAX_BYTES)
+        plain = reader.decompress(file.read_bytes(), max_length=MAX_BYTES)
+        if not reader.eof:
+            is_full = len(plain) == MAX_BYTES
+            what = "unpacks to more than is allowed" if is_full else "is cut off; get it again"
+            raise UserError(f"{file} {what}")
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
             for member in archive:
                 inside = "\0" not in member.name and not {"", ".", ".."} & set(member.name.split("/"))
-                if not member.isreg() or not inside or member.name in content:
-                    what = f"{member.name!r}, which is no plain file in it"
+                if not member.isreg() or not inside or member.name in content or len(content) == MAX_FILES:
+                    what = f"{member.name!r}, which is no plain file in it, or more than {MAX_FILES:,} files"
                     raise UserError(f"{file} is not a packed run: it holds {what}")
-                if len(content) == MAX_FILES:
-                    raise UserError(f"{file} is not a packed run: it holds more than {MAX_FILES:,} files")
                 data = archive.extractfile(member)
                 assert data is not None
                 content[member.name] = data.read()
@@ -68,13 +70,4 @@ def read_archive(file: Path) -> dict[str, bytes]:
         raise UserError(f"{file} is damaged, or not a packed run ({error}); get it again") from error
     if "recipe.yaml" not in content:
         raise UserError(f"{file} is not a packed run: there is no recipe.yaml in it")
-    return content
-
-
-def _decompress(file: Path) -> bytes:
-    reader = lzma.LZMADecompressor(memlimit=MAX_BYTES)
-    content = reader.decompress(file.read_bytes(), max_length=MAX_BYTES)
-    if not reader.eof:
-        what = "unpacks to more than is allowed" if len(content) == MAX_BYTES else "is cut off; get it again"
-        raise UserError(f"{file} {what}")
     return content

@@ -31,14 +31,11 @@ from shieldwall.vocabulary import ABSTAIN, NOISES, NORMS
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 DEVIATIONS = NOISES | {"exact-gaussian": 1.0}  #: standard deviations, where the noise's parameter is 1
-NOT_BOUNDED = (
-    "not bounded"  #: the bound where the samples chose a wrong class, in a file of correct ones only
-)
-JSON_NAMES = {
+NOT_BOUNDED = "not bounded"  #: the bound where the samples chose a wrong class, with --correct-only
+JSON_NAMES = {  # the arrays of certificates, with their names in a JSON file
     "indices": "index", "truth": "truth", "labels": "label", "radii": "radius", "p_lower": "p_lower",
     "p_upper": "p_upper", "n": "n", "counts": "counts", "selection_counts": "counts0", "seconds": "seconds",
 }  # fmt: skip
-"""The arrays of certificates, with their names in a JSON file."""
 SETTINGS = ("n0", "alpha", "bound", "noise", "norm", "precision", "seed", "value_range")
 UNIT = (0.0, 1.0)  #: the range of pixels where nothing else is said
 REQUIRED = ("idx", "label", "predict", "radius", "correct")
@@ -64,14 +61,13 @@ def split_call(text: str | None) -> tuple[str, str | None]:
 
 
 def usual_bound(bound: str | None) -> str:
-    """A bound of the certificate of EAS as one of the usual ones, by which it bounds each member."""
+    """That of each member, for a bound of EAS."""
     return (bound or "").removeprefix("after-smoothing").removeprefix("-")
 
 
 def shared(values: Iterable[_T]) -> _T | None:
     """The value that all share, or None."""
-    different = set(values)
-    return different.pop() if len(different) == 1 else None
+    return different.pop() if len(different := set(values)) == 1 else None
 
 
 def num_samples(counts: Ints) -> Ints:
@@ -132,7 +128,6 @@ def to_json(fields: Mapping[str, Any]) -> str:
 
 
 def from_json(content: bytes, source: str) -> dict[str, Any]:
-    """The fields of certificates in a JSON file."""
     try:
         whole = json.loads(content)
         if (whole["format"], whole["version"]) != (FORMAT, VERSION):
@@ -140,11 +135,10 @@ def from_json(content: bytes, source: str) -> dict[str, Any]:
         rows, settings = whole["certificates"], dict(whole["settings"])
         if unknown := set(settings) - set(SETTINGS):
             raise ValueError(f"unknown settings {', '.join(sorted(unknown))}")
-        fields: dict[str, Any] = {
-            field: np.array([row[name] for row in rows], np.float64 if field in _REALS else np.int64)
-            for field, name in JSON_NAMES.items()
-            if rows and name in rows[0]
-        }
+        fields: dict[str, Any] = {}
+        for field, name in JSON_NAMES.items() if rows else ():
+            if name in rows[0]:
+                fields[field] = np.array([row[name] for row in rows], float if field in _REALS else int)
         if "labels" not in fields or "radii" not in fields:
             raise KeyError("label or radius")
     except (ValueError, KeyError, TypeError) as error:
@@ -157,8 +151,9 @@ def from_json(content: bytes, source: str) -> dict[str, Any]:
 def parse_tsv(content: bytes, source: str) -> tuple[dict[str, Any], str | None]:
     """The fields of a file's certificates, and the vote that it names; a last line cut off is ignored."""
     table = _Table(content, source)
-    indices, truth, labels, correct = (table.whole(name) for name in ("idx", "label", "predict", "correct"))
-    radii, n = table.real("radius"), table.whole("n") if "n" in table.columns else None
+    columns = ("idx", "label", "predict", "correct")
+    indices, truth, labels, correct = (table.exact(column, int) for column in columns)
+    radii, n = table.exact("radius", float), table.exact("n", int) if "n" in table.columns else None
     is_known = not (truth == -1).all()
     wrong = ((truth < 0) & is_known) | (labels < ABSTAIN)
     table.refuse(wrong, f"label {{label}}, predict {{predict}}; classes count from 0, {ABSTAIN} abstains")
@@ -182,7 +177,7 @@ def parse_tsv(content: bytes, source: str) -> tuple[dict[str, Any], str | None]:
         "labels": labels, "radii": radii, "indices": indices, "truth": truth if is_known else None,
         "p_lower": table.numbers("p_lower", float), "p_upper": table.numbers("p_upper", float),
         "counts": counts, "selection_counts": counts0, "seconds": table.numbers("time", _seconds), "n": n,
-        "alpha": shared(table.real("alpha").tolist()) if "alpha" in table.columns else None,
+        "alpha": shared(table.exact("alpha", float).tolist()) if "alpha" in table.columns else None,
         "bound": table.bound(), "noise": table.noise(), "norm": table.norm(),
         "n0": table.shared("n0", int), "precision": table.shared("precision", str),
         "seed": table.shared("seed", int), "value_range": table.value_range(),
@@ -206,8 +201,8 @@ class _Table:
             advice = f"a certification log is tab-separated and starts with {' '.join(REQUIRED)}"
             raise UserError(f"{source}, line 1: no column {', '.join(missing)}; {advice}")
         rows = [line.split("\t") for line in lines[1:]]
-        # A file that an editor saved may lack the last newline and still be whole; a number in the
-        # last cell could have lost digits, so there only the newline proves that it did not.
+        # A file that an editor saved may lack the last newline and still be whole; but a number in the last
+        # cell could have lost digits.
         cells = last.split("\t")
         if lines and len(cells) == len(header) and cells[-1] and header[-1] not in _HARMED_BY_A_CUT:
             rows.append(cells)
@@ -230,23 +225,17 @@ class _Table:
     def check_sums(self, column: str, counts: Ints | None) -> None:
         if counts is not None:
             sums = num_samples(counts)
-            wrong = self.whole(column) != sums
+            wrong = self.exact(column, int) != sums
             self.refuse(wrong, f"{column} is {{{column}}}, but the counts sum to {sums[wrong.argmax()]}")
 
-    def whole(self, column: str) -> Ints:
+    def exact(self, column: str, kind: type) -> NDArray[Any]:
+        """The numbers of a column; one by one where one of them is wrong, to say which."""
         with suppress(ValueError, OverflowError):
-            return np.array([*map(int, self.columns[column])], dtype=np.int64)
-        return np.array(self._slowly(column, int), dtype=np.int64)
-
-    def real(self, column: str) -> Floats:
-        values = self.numbers(column, float)
-        if values is not None and ((values >= 0) & (values <= _LARGEST)).all():
-            return values
-        return np.array(self._slowly(column, float), dtype=np.float64)
-
-    def _slowly(self, column: str, kind: Callable[[str], float]) -> list[float]:
-        """The numbers of a column one by one, where one of them is wrong: which one is said."""
-        return [self.number(column, row, cell, kind) for row, cell in enumerate(self.columns[column])]
+            values: NDArray[Any] = np.array([*map(kind, self.columns[column])], dtype=kind)
+            if kind is int or ((values >= 0) & (values <= _LARGEST)).all():
+                return values
+        numbers = [self.number(column, row, cell, kind) for row, cell in enumerate(self.columns[column])]
+        return np.array(numbers, dtype=kind)
 
     def number(self, column: str, row: int, cell: str, kind: Callable[[str], float]) -> float:
         try:
@@ -300,7 +289,6 @@ class _Table:
     # Other tools may have something else in the columns below: what is not in our form is not read.
 
     def shared(self, column: str, form: Callable[[str], _T]) -> _T | None:
-        """The value that all inputs have."""
         cell = shared(self.columns.get(column, ()))
         with suppress(ValueError):
             return None if cell is None else form(cell)

@@ -22,26 +22,25 @@ WANTED = "inputs"  #: the setting of how many are wanted; a folder's next certif
 
 
 class CertificateWriter:
-    """A run's certificates under one set of settings, a file for each vote, open for appending.
-
-    A kill can leave an input in some of the files only, or half a line: opening the folder again drops it.
-    """
+    """A run's certificates under one set of settings, a file for each vote, open for appending. A kill can
+    leave an input in some of the files only, or half a line: opening the folder again drops it."""
 
     def __init__(self, folder: Path, votes: Sequence[str], settings: Mapping[str, Any]) -> None:
-        self.path = folder
-        self.seed = settings["seed"]
-        self._check_settings(dict(settings))
+        self.path, self.seed = folder, settings["seed"]
+        self._settings = folder / "settings.yaml"
+        self._check_settings(settings)
         self._synced = time.monotonic()
         with ExitStack() as files, disk_errors(folder):
-            self._files: dict[str, BinaryIO] = {
-                vote: files.enter_context((folder / f"{vote}.tsv").open("a+b", buffering=0)) for vote in votes
-            }
+            self._files: dict[str, BinaryIO] = {}
+            for vote in votes:
+                self._files[vote] = files.enter_context((folder / f"{vote}.tsv").open("a+b", buffering=0))
             self.done = self._drop_incomplete()
-            self._note_wanted(settings.get(WANTED))
+            stored, wanted = read_settings(self._settings), settings.get(WANTED)
+            if wanted is not None and len(self.done) < wanted != stored.get(WANTED):  # some are left to do
+                write_yaml(self._settings, {**stored, WANTED: wanted})
             self._open = files.pop_all()
 
     def append(self, idx: int, label: int, certificates: Mapping[str, Certificates], seconds: float) -> None:
-        """Add one input's certificates, a line to every vote's file."""
         inputs = {"indices": np.array([idx]), "truth": np.array([label]), "seconds": np.array([seconds])}
         lines = {}
         for vote in self._files:
@@ -78,23 +77,15 @@ class CertificateWriter:
         with self._open:
             self.sync()
 
-    def _check_settings(self, settings: dict[str, Any]) -> None:
-        path = self.path / "settings.yaml"
-        if path.is_file():
+    def _check_settings(self, settings: Mapping[str, Any]) -> None:
+        if self._settings.is_file():
             return refuse_other_settings(self.path, settings)
         with disk_errors(self.path):
             self.path.mkdir(exist_ok=True)
         if any(item.suffix != PART for item in self.path.iterdir()):
             what = "holds files, but no settings.yaml that says what they were made with"
             raise UserError(f"{self.path} {what}; use --to NAME for a new folder")
-        return write_atomic(path, yaml.safe_dump(settings, sort_keys=False).encode())
-
-    def _note_wanted(self, wanted: int | None) -> None:
-        """Record how many inputs are wanted now, unless none of them is left to do."""
-        path = self.path / "settings.yaml"
-        stored = read_settings(path)
-        if wanted is not None and len(self.done) < wanted != stored.get(WANTED):
-            write_atomic(path, yaml.safe_dump({**stored, WANTED: wanted}, sort_keys=False).encode())
+        return write_yaml(self._settings, settings)
 
     def _drop_incomplete(self) -> list[int]:
         """Cut every file back to the inputs that all of them have; return these."""
@@ -111,6 +102,10 @@ class CertificateWriter:
             else:
                 _write_all(file, HEADER)
         return done
+
+
+def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
+    write_atomic(path, yaml.safe_dump(dict(content), sort_keys=False).encode())
 
 
 def _write_all(file: BinaryIO, content: bytes) -> None:
@@ -173,8 +168,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     """What a folder of certificates was made with, in today's names."""
     try:
         (settings,) = read_yaml(path)
-        assert isinstance(settings, dict)
-    except (UserError, ValueError, AssertionError) as error:
+        return with_current_names(settings)
+    except (ValueError, AttributeError) as error:
         what = "is damaged, so what these certificates are is unknown; move the folder away"
         raise UserError(f"{path} {what}") from error
-    return with_current_names(settings)

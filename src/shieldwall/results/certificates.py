@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError
+from shieldwall.errors import UserError, check
 from shieldwall.files import write_output
 from shieldwall.results import certificate_file as file
-from shieldwall.results.certificate_file import NOT_BOUNDED as NOT_BOUNDED
-from shieldwall.results.certificate_file import SETTINGS, UNIT
-from shieldwall.results.certificate_file import Floats as Floats
-from shieldwall.results.certificate_file import Ints as Ints
-from shieldwall.results.certificate_file import shared as shared
-from shieldwall.results.certificate_file import split_call as split_call
-from shieldwall.results.certificate_file import usual_bound as usual_bound
+from shieldwall.results.certificate_file import NOT_BOUNDED, Floats, Ints, shared, split_call, usual_bound
 from shieldwall.texts import read_file
 from shieldwall.vocabulary import ABSTAIN
 
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["NOT_BOUNDED", "Certificates", "Floats", "Ints", "parse", "shared", "split_call", "usual_bound"]
+UNIT = file.UNIT
 _SHOWN = 10  #: the certificates that a notebook shows at each end of a table
 
 
@@ -33,8 +29,7 @@ class Certificates:
     """M certificates of one classifier, with the counts and settings behind them.
 
     Each says: at every point closer to the input than its radius, the smoothed classifier returns its label.
-    It is wrong with probability at most alpha over the noise. A value is None if it is not known, or differs.
-    """
+    It is wrong with probability at most alpha over the noise. A value is None if not known, or different."""
 
     labels: Ints  #: (M,): the class that is certified; ABSTAIN where nothing is
     radii: Floats  #: (M,); 0 where nothing is certified
@@ -84,52 +79,47 @@ class Certificates:
         """Join certificates of several sets of inputs."""
         if len({part.norm for part in parts}) != 1:
             raise UserError("certificates of different norms, or no certificates, cannot be joined")
-        fields: dict[str, Any] = {name: shared(getattr(part, name) for part in parts) for name in SETTINGS}
+        fields: dict[str, Any] = {}
+        for name in file.SETTINGS:
+            fields[name] = shared(getattr(part, name) for part in parts)
         for name in file.JSON_NAMES:
             arrays = [getattr(part, name) for part in parts]
             fields[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
         return Certificates(**fields)
 
-    def with_truth(self, truth: ArrayLike) -> "Certificates":
-        """The same certificates with the true classes, which accuracies need."""
+    def with_truth(self, truth: ArrayLike | None) -> "Certificates":
+        """The same certificates with the true classes, which accuracies need; these, if None are given."""
+        if truth is None:
+            return self
         try:
             classes = np.asarray(truth).astype(np.int64)
             is_whole = bool(np.all(classes == np.asarray(truth)))
         except (TypeError, ValueError, OverflowError):
             is_whole = False
-        if not is_whole:
-            raise UserError(f"the true classes must be whole numbers; given: {truth!r}")
+        check(is_whole, "the true classes must be whole numbers", repr(truth))
         if classes.shape != self.labels.shape:
             raise UserError(f"{len(self)} certificates need as many true classes; given: {classes.shape}")
         return replace(self, truth=classes)
 
     def certified_accuracy(self, labels: ArrayLike | None = None, radii: ArrayLike = 0.0) -> Floats:
-        """At each r: #{i: label_i is the true class and radius_i >= r} / #inputs.
-
-        At r = 0 it is the accuracy of the smoothed classifier. `labels` are the true classes; certificates of
-        a run know them.
-        """
+        """At each r: #{i: label_i is the true class and radius_i >= r} / #inputs. At r = 0 it is the accuracy
+        of the smoothed classifier. `labels` are the true classes; certificates of a run know them."""
         wanted = np.asarray(radii, dtype=np.float64)
         if not (np.isfinite(wanted) & (wanted >= 0)).all():
             raise UserError(f"a radius must be finite and not negative: {wanted.tolist()}")
-        radii_of_correct = np.sort(self.radii[self._with(labels).correct])
+        radii_of_correct = np.sort(self.radii[self.with_truth(labels).correct])
         below = np.searchsorted(radii_of_correct, wanted, side="left")
         return np.asarray((len(radii_of_correct) - below) / len(self), dtype=np.float64)
 
     def acr(self, labels: ArrayLike | None = None) -> float:
         """The average certified radius: (1 / #inputs) * sum over i of radius_i * correct_i.
-
-        If `stopped_early`, it is a lower bound of what all n samples would give.
-        """
-        return float((self.radii * self._with(labels).correct).mean())
+        If `stopped_early`, it is a lower bound of what all n samples would give."""
+        return float((self.radii * self.with_truth(labels).correct).mean())
 
     @property
     def abstention_rate(self) -> float:
         """#{i: label_i is ABSTAIN} / #inputs; not a number where some inputs are not bounded."""
         return float((self.labels == ABSTAIN).mean()) if self.is_bounded.all() else math.nan
-
-    def _with(self, labels: ArrayLike | None) -> "Certificates":
-        return self if labels is None else self.with_truth(labels)
 
     def in_unit_range(self) -> "Certificates":
         """The same certificates for pixels in [0, 1]: sigma and radii over the width of `value_range`."""
@@ -146,17 +136,16 @@ class Certificates:
             import pandas as pd
         except ImportError:
             raise UserError("to_pandas needs pandas; run: pip install pandas") from None
-        known = self._with(labels)
-        columns = {name: getattr(known, field) for field, name in file.JSON_NAMES.items()}
-        shown = {name: column for name, column in columns.items() if column is not None and column.ndim == 1}
-        table = pd.DataFrame(shown)
+        known = self.with_truth(labels)
+        columns = ((name, getattr(known, field)) for field, name in file.JSON_NAMES.items())
+        table = pd.DataFrame({name: each for name, each in columns if each is not None and each.ndim == 1})
         if known.truth is not None:
             table.insert(table.columns.get_loc("radius") + 1, "correct", known.correct)
         return table
 
     def save(self, path: str | Path, labels: ArrayLike | None = None) -> None:
         """Write them to a file: .tsv as in a run folder, which the report reads, or .json."""
-        path, fields = Path(path), vars(self._with(labels))
+        path, fields = Path(path), vars(self.with_truth(labels))
         if path.suffix not in (".tsv", ".json"):
             raise UserError(f"{path}: certificates are saved as .tsv or .json, by the file's suffix")
         lines = [file.to_json(fields)] if path.suffix == ".json" else [*file.to_tsv(fields, None), ""]
@@ -174,23 +163,18 @@ class Certificates:
         parts = [
             f"{len(self):,} inputs",
             f"{100 * self.abstention_rate:.1f}% abstain" if self.is_bounded.all() else None,
-            f"{name} {mean:.3g}",
-            self.noise,
-            None if self.value_range == UNIT else f"pixels in {pixels}",
+            f"{name} {mean:.3g}", self.noise, None if self.value_range == UNIT else f"pixels in {pixels}",
             f"n = {self.fixed_n:,}" if self.fixed_n and not self.stopped_early else None,
             f"n up to {self.max_n:,}" if self.max_n else None,
             None if self.alpha is None else f"alpha = {self.alpha:g}",
-        ]
+        ]  # fmt: skip
         return f"Certificates({', '.join(filter(None, parts))})"
 
     def _repr_html_(self) -> str:
         titles = {"indices": "input", "truth": "true class", "labels": "label", "radii": "radius"}
         names = [name for name in (*titles, "p_lower") if vars(self)[name] is not None]
-        rows = [
-            "".join(f"<td>{_shown(name, vars(self)[name][k])}</td>" for name in names)
-            for k in range(len(self))
-            if k < _SHOWN or k >= len(self) - _SHOWN
-        ]
+        at = [k for k in range(len(self)) if k < _SHOWN or k >= len(self) - _SHOWN]
+        rows = ["".join(f"<td>{_shown(name, vars(self)[name][k])}</td>" for name in names) for k in at]
         if len(self) > 2 * _SHOWN:
             rows.insert(_SHOWN, f"<td colspan={len(names)}>...</td>")
         head = "".join(f"<th>{titles.get(name, name)}</th>" for name in names)
@@ -214,7 +198,6 @@ class Certificates:
 
     @property
     def bound_kind(self) -> str | None:
-        """The bound without its parameter."""
         return split_call(self.bound)[0] or None
 
     @property
@@ -252,6 +235,6 @@ def parse(content: bytes, source: str) -> tuple[Certificates, str | None]:
 
 
 def _shown(name: str, value: float) -> str:
-    if name == "labels" and value == ABSTAIN:
-        return "abstains"
-    return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.4g}"
+    return "abstains" if name == "labels" and value == ABSTAIN else str(value)

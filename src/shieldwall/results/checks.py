@@ -32,7 +32,6 @@ def sha256(content: bytes) -> str:
 
 
 def certificate_names(folder: Path) -> list[str]:
-    """The files in a folder of certificates that have digests."""
     return [path.name for path in (*folder.glob("*.tsv"), *folder.glob("settings.yaml"))]
 
 
@@ -68,8 +67,7 @@ class Sums:
         """Raise if the file of this name has a line here, and another content."""
         if name in self.by_name and self.by_name[name] != sha256(content):
             what = f"is not the file that was written: its SHA-256 is not that in {SUMS}"
-            advice = "restore it from a copy, or delete it and make it again"
-            raise UserError(f"{self.home / name} {what}; {advice}")
+            raise UserError(f"{self.home / name} {what}; restore a copy, or delete it and make it again")
 
     def check_listed(self, folder: str, names: Collection[str]) -> None:
         """Raise if a folder with certificates that have lines here lacks one, or holds one without a line."""

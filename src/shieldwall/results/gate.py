@@ -16,8 +16,6 @@ from shieldwall.results.intervals import paired_test
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a gate says of one vote of a run."""
-
     passed: bool
     run: str
     vote: str
@@ -31,11 +29,10 @@ class Verdict:
     p_value: float | None = None  #: small where the run is worse than the other
 
     def __str__(self) -> str:
-        text = (
-            f"{'pass' if self.passed else 'fail'}: {self.run} {self.vote}, {self.inputs:,} inputs: certified "
-            f"accuracy at {self.radius:g} is {self.certified_accuracy:.1%}, at least {self.lower_bound:.1%} "
-            f"with confidence {self.confidence:g} (wanted: {self.at_least:.1%})"
-        )
+        accuracy, lower = f"{self.certified_accuracy:.1%}", f"{self.lower_bound:.1%}"
+        text = f"{'pass' if self.passed else 'fail'}: {self.run} {self.vote}, {self.inputs:,} inputs: "
+        text += f"certified accuracy at {self.radius:g} is {accuracy}, at least {lower} "
+        text += f"with confidence {self.confidence:g} (wanted: {self.at_least:.1%})"
         if self.p_value is None:
             return text
         worse = "worse" if self.p_value <= 1 - self.confidence else "not shown to be worse"

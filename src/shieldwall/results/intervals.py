@@ -31,7 +31,6 @@ over s of A_s(r) lies between the largest of their lower ends and the largest of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +52,7 @@ class Interval(NamedTuple):
 
 def accuracy(row: Row, radii: Sequence[float] | Floats) -> Floats:
     """A(r) at each radius."""
-    means = np.array([of_seeds.mean(axis=0) for of_seeds in _by_sigma(row.by_sigma, radii)])
-    return _of_best(row, radii, means)
+    return _of_best(row, radii, np.array([each.mean(axis=0) for each in _by_sigma(row.by_sigma, radii)]))
 
 
 def accuracy_interval(row: Row, radii: Sequence[float] | Floats) -> Interval:
@@ -70,38 +68,25 @@ def accuracy_deviation(row: Row, radii: Sequence[float] | Floats) -> Floats | No
     """The standard deviation over seeds at each radius, of the sigma best there; None for one seed."""
     if row.seeds < 2:
         return None
-    by_sigma = _by_sigma(row.by_sigma, radii)
-    return _of_best(row, radii, np.array([deviation(values) for values in by_sigma]))
+    return _of_best(row, radii, np.array([*map(deviation, _by_sigma(row.by_sigma, radii))]))
 
 
-@dataclass(frozen=True, eq=False)
-class AverageRadius:
-    """The ACR of a row, and its interval over inputs, and over seeds where there are several."""
+class AverageRadius(NamedTuple):
+    """The ACR of a row, over inputs, and over seeds where there are several."""
 
-    by_input: Floats  #: certified radii, 0 where not correct: a row for each seed
-
-    @property
-    def value(self) -> float:
-        return float(self.by_input.mean(axis=1).mean())
-
-    @property
-    def deviation(self) -> float | None:
-        """Over seeds; None for one seed."""
-        return float(deviation(self.by_input.mean(axis=1))) if len(self.by_input) > 1 else None
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """At 95%; not a number where there is one input alone."""
-        low, high = of_mean_of_runs(self.by_input)
-        return float(np.maximum(low, 0.0)), float(high)
+    value: float
+    deviation: float | None  #: over seeds; None for one seed
+    interval: tuple[float, float]  #: at 95%; not a number where there is one input alone
 
 
 def average_radius(row: Row) -> AverageRadius | None:
     """None for an envelope: no classifier has an envelope's curve, whose area it would be."""
     if row.is_envelope:
         return None
-    radii = [(run.radii * run.correct)[by_number(run)] for run in row.certificates]
-    return AverageRadius(np.array(radii, dtype=np.float64))
+    radii = np.array([(run.radii * run.correct)[by_number(run)] for run in row.certificates])
+    of_seeds, (low, high) = radii.mean(axis=1), of_mean_of_runs(radii)
+    spread = float(deviation(of_seeds)) if row.seeds > 1 else None
+    return AverageRadius(float(of_seeds.mean()), spread, (float(np.maximum(low, 0.0)), float(high)))
 
 
 def abstentions(row: Row) -> float | None:
@@ -112,11 +97,9 @@ def abstentions(row: Row) -> float | None:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The exact McNemar test of two classifiers at one radius, on the same inputs.
-
-    Of the inputs that only one of them gets right with a certified radius of at least r, each is as likely to
-    be of either if both are equally good: b is then from Binomial(b + c, 1/2).
-    """
+    """The exact McNemar test of two classifiers at one radius, on the same inputs. If both are equally good,
+    an input that only one of them gets right with a certified radius of at least r is as likely to be of
+    either: b is then from Binomial(b + c, 1/2)."""
 
     radius: float
     only_first: int  #: b: the inputs that only the first one certifies correctly at this radius
@@ -157,8 +140,8 @@ def _of_best(row: Row, radii: Sequence[float] | Floats, values: Floats) -> Float
 def of_proportion(successes: ArrayLike, trials: int, level: float = LEVEL) -> Interval:
     """The exact interval of each proportion successes / trials."""
     tail = (1 - level) / 2
-    ends = (bound(successes, trials, tail) for bound in (clopper_pearson_lower, clopper_pearson_upper))
-    return Interval(*ends)
+    low = clopper_pearson_lower(successes, trials, tail)
+    return Interval(low, clopper_pearson_upper(successes, trials, tail))
 
 
 def of_mean(values: Floats, level: float = LEVEL) -> Interval:

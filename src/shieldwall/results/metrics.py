@@ -23,12 +23,10 @@ _SLACK = 1e-9
 
 
 def default_radii(certificates: Sequence[Certificates]) -> Floats:
-    """Round radii for a table: multiples of a step from 0 to the largest certified radius.
-
-    The step is the largest of 1, 2.5 and 5 times a power of ten that gives at least 5 radii: so 5 to 10 of
-    them. L2 radii keep to the field's grid: from 0.5 on the step is 0.25, doubled until there are at most
-    11 radii, and below it they go to 0.2 at least.
-    """
+    """Round radii for a table: multiples of a step from 0 to the largest certified radius. The step is the
+    largest of 1, 2.5 and 5 times a power of ten that gives at least 5 radii: so 5 to 10 of them. L2 radii
+    keep to the field's grid: from 0.5 on the step is 0.25, doubled until there are at most 11 radii, and
+    below it they go to 0.2 at least."""
     largest = max((float(run.radii[run.correct].max(initial=0.0)) for run in certificates), default=0.0)
     is_l2 = all(run.norm == "l2" for run in certificates)
     if is_l2 or largest < _LEAST_RADIUS:
@@ -41,8 +39,7 @@ def default_radii(certificates: Sequence[Certificates]) -> Floats:
         most = largest / (_LEAST_RADII - 1)
         power = 10.0 ** math.floor(math.log10(most) + _SLACK)
         step = max(multiple * power for multiple in (1, 2.5, 5) if multiple * power <= most * (1 + _SLACK))
-    # 0.15 / 0.05 is 2.9999999999999996 and 3 * 0.05 is 0.15000000000000002: without the slack
-    # and the rounding, an input certified at just 0.15 would not count at 0.15.
+    # 0.15 / 0.05 is 2.9999999999999996: without slack and rounding, a radius of 0.15 would not count there.
     count = math.floor(largest / step * (1 + _SLACK))
     return np.array([float(f"{k * step:.10g}") for k in range(count + 1)])
 
@@ -64,10 +61,8 @@ def by_class(certificates: Certificates, radii: Sequence[float]) -> tuple[Ints, 
 
 
 def carried(certificates: Certificates, radii: Sequence[float]) -> tuple[float, int, int, int] | None:
-    """The first radius where most of the m inputs certified are k of one class c, as (radius, c, k, m).
-
-    Most: the lower bound at 95% on k / m (Clopper and Pearson) is above 1/2. c has under 1/3 of all inputs.
-    """
+    """The first radius where most of the m inputs certified are k of one class c, as (radius, c, k, m). Most:
+    the lower bound at 95% on k / m (Clopper and Pearson) is above 1/2. c has under 1/3 of all inputs."""
     classes, sizes, counts = by_class(certificates, radii)
     for radius, held in zip(radii, counts.T, strict=True):
         c, k, m = int(held.argmax()), int(held.max()), int(held.sum())

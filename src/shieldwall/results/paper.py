@@ -44,8 +44,7 @@ class PaperRow:
     note: str = ""  #: what makes a number of the row doubtful
 
     @property
-    def number(self) -> int:
-        """Of the table, as it is counted in the paper."""
+    def number(self) -> int:  # of the table, as it is counted in the paper
         return 1 + [*dict.fromkeys(row.table for row in _all_rows())].index(self.table)
 
 
@@ -103,7 +102,7 @@ def _called(recipe: "Recipe", vote: str) -> tuple[str, str, str]:
 @cache
 def _all_rows() -> tuple[PaperRow, ...]:
     with _FILE.open(encoding="utf-8", newline="") as file:
-        return tuple(_row(line) for line in csv.DictReader(file))
+        return tuple(map(_row, csv.DictReader(file)))
 
 
 def _row(line: dict[str, str]) -> PaperRow:

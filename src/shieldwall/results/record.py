@@ -29,8 +29,7 @@ from shieldwall.texts import json_value, read_file, title, yaml_documents
 from shieldwall.vocabulary import is_member, is_standard_vote, vote_order, vote_title
 
 FOLDER = "certificates"
-_MAX_DEPTH = 8
-"""Of the folders in a folder of runs."""
+_MAX_DEPTH = 8  # of the folders in a folder of runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +52,12 @@ class RunRecord:
 
     @property
     def logs(self) -> list["Log"]:
-        """The certificates of each vote, called by run and vote."""
         name, votes = self.name, self.certificates.items()
         titles = [f"{name} {vote_title(vote)}" if self.is_run else name for vote in self.certificates]
         return [Log(title, name, *vote, self) for title, vote in zip(titles, votes, strict=True)]
 
     @cached_property
     def recipe_content(self) -> Mapping[str, Any]:
-        """The recipe as it is written, empty where there is none."""
         return next(iter(self._mappings("recipe.yaml")), {})
 
     @cached_property
@@ -77,7 +74,6 @@ class RunRecord:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """What the certificates were made with."""
         return with_current_names(next(iter(self._mappings("settings.yaml")), {}))
 
     def _mappings(self, file: str) -> list[Mapping[str, Any]]:
@@ -89,7 +85,6 @@ class RunRecord:
 
     @cached_property
     def environment(self) -> Mapping[str, Mapping[str, Any]]:
-        """Versions, commit and device by stage."""
         try:
             stages = dict(json_value(self.files.get("environment.json", "{}"), "environment.json"))
         except (UserError, TypeError, ValueError):
@@ -98,7 +93,6 @@ class RunRecord:
 
     @cached_property
     def attacks(self) -> Mapping[str, Attack]:
-        """What attacks on the test inputs found, by vote."""
         if self.settings.get(SPLIT) == HELD_OUT:
             return {}
         names = [name for name in self.files if name.startswith("attack/")]
@@ -108,13 +102,11 @@ class RunRecord:
     def training(self) -> Sequence[Mapping[str, Any]]:
         """The epochs of the training log; a last line that was cut off is left out."""
         *lines, _ = self.files.get("training.jsonl", "").split("\n")
-        epochs: list[Mapping[str, Any]] = []
-        for number, line in enumerate(lines, start=1):
-            where = f"{self.home / 'training.jsonl'}, line {number}"
-            epoch = json_value(line, where)
+        where = [f"{self.home / 'training.jsonl'}, line {number}" for number in range(1, len(lines) + 1)]
+        epochs = list(map(json_value, lines, where))
+        for line, epoch in zip(where, epochs, strict=True):
             if not isinstance(epoch, dict) or not isinstance(epoch.get("epoch"), int):
-                raise UserError(f"{where} is damaged: it has no epoch; repair or delete it")
-            epochs.append(epoch)
+                raise UserError(f"{line} is damaged: it has no epoch; repair or delete it")
         return epochs
 
 
@@ -133,17 +125,14 @@ class Log:
         return is_member(self.vote)
 
     @property
-    def num_wanted(self) -> int:
-        """How many inputs were to be certified: more than there are where certification was interrupted."""
+    def num_wanted(self) -> int:  # to be certified: more than there are where certification was interrupted
         wanted = self.record.settings.get(WANTED)
         return max(len(self.certificates), wanted if isinstance(wanted, int) else 0)
 
 
 def read(path: str | Path) -> dict[str, Certificates]:
     """The certificates by vote of a run folder, a packed run, a file of `save`, or another tool's log.
-
-    Those in a folder of several are called by run and vote, or by the file's name where it is no run.
-    """
+    Those in a folder of several are called by run and vote, or by the file's name where it is no run."""
     if not isinstance(path, (str, Path)):
         raise UserError(f"give the path of a run or a file of certificates; given: {describe(path)}")
     records = read_runs([path])
@@ -153,11 +142,8 @@ def read(path: str | Path) -> dict[str, Certificates]:
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[RunRecord]:
-    """The runs, certificate folders, archives and single files at these paths, each file once.
-
-    Files that differ from the run's digests are refused, and certificates that contradict their settings,
-    their order or each other.
-    """
+    """The runs, certificate folders, archives and single files at these paths, each file once. Refused are
+    files that differ from the run's digests, and certificates that `check_votes` refuses."""
     files = {file.resolve(): file for path in map(Path, paths) for file in _certificate_files(path)}
     by_home: dict[Path, list[Path]] = defaultdict(list)
     for resolved, file in files.items():
@@ -185,7 +171,8 @@ def _record(files: Sequence[Path], read_once: Callable[[Path], bytes]) -> RunRec
         run, home = file, file.resolve().with_name(file.name.removesuffix(SUFFIX))
         content = read_archive(file)
         names = [name for name in content if name.startswith(f"{FOLDER}/") and name.endswith(".tsv")]
-        sources = {name: f"{file}, {name}" for name in sorted(names, key=_place_in_table)}
+        names.sort(key=lambda name: vote_order(_stem(Path(name))))
+        sources = {name: f"{file}, {name}" for name in names}
     elif run is None:
         certificates, vote = parse(read_file(file), str(file))
         return RunRecord(_stem(file), home, {vote or _stem(file): certificates}, is_run=False)
@@ -204,15 +191,14 @@ def _record(files: Sequence[Path], read_once: Callable[[Path], bytes]) -> RunRec
             sums.check(name, data)
     if not sources:
         raise UserError(f"{file}: this packed run has no certificates")
-    texts = {
-        name.removeprefix(f"{folder}/"): data.decode(errors="replace")
-        for name, data in content.items()
-        if name in (*RUN_FILES, f"{folder}/settings.yaml") or name.startswith("attack/")
-    }
-    recipe = next(iter(yaml_documents(texts.get("recipe.yaml", ""), str(run / "recipe.yaml"))), None)
-    base = recipe["name"] if isinstance(recipe, dict) and "name" in recipe else run.name.removesuffix(SUFFIX)
+    texts = {}
+    for name, data in content.items():
+        if name in (*RUN_FILES, f"{folder}/settings.yaml") or name.startswith("attack/"):
+            texts[name.removeprefix(f"{folder}/")] = data.decode(errors="replace")
     parsed = {_stem(Path(name)): parse(content[name], source) for name, source in sources.items()}
     certificates_by_vote = {vote: table for vote, (table, _) in parsed.items()}
+    recipe = next(iter(yaml_documents(texts.get("recipe.yaml", ""), str(run / "recipe.yaml"))), None)
+    base = recipe["name"] if isinstance(recipe, dict) and "name" in recipe else run.name.removesuffix(SUFFIX)
     record = RunRecord(title(base), home, certificates_by_vote, texts, sums=sums)
     check_votes(parsed, record.settings, home)
     return record
@@ -230,9 +216,9 @@ def _told_apart(records: Sequence[RunRecord]) -> list[RunRecord]:
             depth = 1  # of the shortest end of its path that no other path has
             while len({home.parts[-depth:] for home in homes}) < len(homes):
                 depth += 1
-            place = "/".join(record.home.parts[-depth:]) if len(homes) > 1 else ""
+            end = "/".join(record.home.parts[-depth:]) if len(homes) > 1 else ""
             keys = ", ".join(f"{key} {value}" for key, value in varied.items())
-            told[record] = replace(record, place=keys or place, varied=varied)
+            told[record] = replace(record, place=keys or end, varied=varied)
     return [told[record] for record in records]
 
 
@@ -259,8 +245,9 @@ def _certificate_files(path: Path) -> list[Path]:
             return files
         raise UserError(f"{run}: this run has no certificates; make them with: shieldwall certify {run}")
     votes = _votes(path)
-    is_of_one_run = bool(votes) and _run_folder(votes[0]) is not None
-    if files := votes if is_of_one_run else list(dict.fromkeys(votes + _below(path))):
+    if votes and _run_folder(votes[0]) is not None:
+        return votes
+    if files := list(dict.fromkeys(votes + _below(path))):
         return files
     raise UserError(f"{path}: this is not a run folder and has no certificates (*.tsv)")
 
@@ -270,14 +257,11 @@ def _is_run(folder: Path) -> bool:
 
 
 def _votes(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.tsv"), key=_place_in_table)
+    return sorted(folder.glob("*.tsv"), key=lambda file: vote_order(_stem(file)))
 
 
 def _below(folder: Path, depth: int = 0) -> list[Path]:
-    """The packed runs and other tools' logs in a folder, and all runs and logs in the folders below it.
-
-    A run that is not certified yet is left out.
-    """
+    """The packed runs and other tools' logs in a folder, and all certified ones in the folders below."""
     files: list[Path] = []
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.name.startswith(".") and depth < _MAX_DEPTH:
@@ -299,10 +283,6 @@ def _home(file: Path) -> Path:
     """The folder that tells certificates from others of the same name."""
     folder = file.parent.resolve()
     return folder.parent if folder.name == FOLDER else folder
-
-
-def _place_in_table(file: Path | str) -> tuple[int, int, str]:
-    return vote_order(_stem(Path(file)))
 
 
 def _stem(file: Path) -> str:

@@ -7,7 +7,7 @@ classifier has it; it does not where certificates of held-out images choose.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.recipes.recipe import dotted
-from shieldwall.results.certificates import Certificates, Ints
+from shieldwall.results.certificates import Certificates, Ints, split_call
 from shieldwall.results.record import Log, RunRecord
 from shieldwall.vocabulary import vote_title
 
@@ -46,13 +46,11 @@ class Row:
         return len(self.certificates[0])  # the same for all of the row
 
     @property
-    def num_wanted(self) -> int:
-        """How many were to be certified: more than there are where a certification was interrupted."""
+    def num_wanted(self) -> int:  # to be certified: more than there are where a certification was interrupted
         return max(log.num_wanted for log in self.logs)
 
     @property
-    def stopped_early(self) -> bool:
-        """Whether sampling could stop early: the ACR is then a lower bound."""
+    def stopped_early(self) -> bool:  # the ACR is then a lower bound
         return any(certificates.stopped_early for certificates in self.certificates)
 
     @property
@@ -64,13 +62,11 @@ class Row:
         return self.logs[0].record  # of the first run
 
     @property
-    def recipe(self) -> Mapping[str, Any]:
-        """The recipe of the row's first run as it is written; empty for a log that stands alone."""
+    def recipe(self) -> Mapping[str, Any]:  # of the first run, as it is written; empty where there is none
         return self.record.recipe_content
 
     @property
-    def method(self) -> str:
-        """The name of the recipe without its sigma, or else of the run."""
+    def method(self) -> str:  # the name of the recipe without its sigma, or else of the run
         return method_of(str(self.recipe.get("name", self.run)), self.recipe.get("sigma"))
 
     @property
@@ -82,8 +78,7 @@ class Row:
         return len(self.by_sigma) > 1
 
     @property
-    def seeds(self) -> int:
-        """The number of seeds that are averaged, the same at every sigma."""
+    def seeds(self) -> int:  # how many are averaged, as many at every sigma
         return len(self.by_sigma[0])
 
     @property
@@ -97,10 +92,8 @@ def rows_of(
     records: Iterable[RunRecord], votes: Collection[str] = (), *, average_seeds: bool = True,
     best_over: Sequence[str] = (), held_out: Iterable[RunRecord] = (),
 ) -> list[Row]:  # fmt: skip
-    """The rows of these runs, for all votes or the named ones, in the order they were read.
-
-    The best over some keys is chosen by `held_out`, the runs' certificates of held-out inputs, if given.
-    """
+    """The rows of these runs, for all votes or the named ones, in the order they were read. The best over
+    some keys is chosen by `held_out`, the runs' certificates of held-out inputs, if given."""
     logs = [log for record in records for log in record.logs]
     known = {log.vote for log in logs}
     for name in sorted(set(votes) - known):
@@ -112,14 +105,12 @@ def rows_of(
         rows = average_over_seeds(rows)
     if not best_over:
         return rows
-    best, choosing = envelope_rows(rows, best_over), {}
-    for log in (log for record in held_out for log in record.logs):
-        choosing[log.record.home.parent, log.vote] = log
+    best = envelope_rows(rows, best_over)
+    choosing = {(log.record.home.parent, log.vote): log for record in held_out for log in record.logs}
     return [_chosen(row, choosing) if choosing and row.is_envelope else row for row in best]
 
 
 def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
-    """The row with the certificates that choose its best."""
     for log in row.logs:
         if (log.record.home, log.vote) not in choosing:
             raise UserError(f"{log.record.home} has no held-out certificates of the vote {log.vote}")
@@ -130,10 +121,8 @@ def _chosen(row: Row, choosing: Mapping[tuple[Path, str], Log]) -> Row:
 
 
 def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
-    """Average the rows of one vote over runs that differ only by seed, certified in the same way.
-
-    If two have the same seed, none of the group is averaged.
-    """
+    """Average the rows of one vote over runs that differ only by seed, certified in the same way. If two have
+    the same seed, none of the group is averaged."""
     groups = _groups(rows, lambda row: (recipe_key(row), row.certificates[0].sigma))
     samples = [group for group in groups if len({str(row.recipe.get("seed")) for row in group}) == len(group)]
     places = {(group[0].record.base, _place(group)) for group in samples}
@@ -148,22 +137,17 @@ def average_over_seeds(rows: Sequence[Row]) -> list[Row]:
 
 
 def envelope_rows(rows: Sequence[Row], over: Sequence[str] = ("sigma",)) -> list[Row]:
-    """The same as `best_rows`, of rows of which some can be joined."""
-    best = best_rows(rows, over)
-    if len(best) == len(rows):
+    """`best_rows` of rows of which some can be joined."""
+    if len(best := best_rows(rows, over)) == len(rows):
         option = "--envelope" if tuple(over) == ("sigma",) else f"--best-over {','.join(over)}"
-        raise UserError(
-            f"{option} needs one method at two or more sigmas, or with other values of that, with one run or "
-            "the same number of seeds at each sigma, certified with the same settings"
-        )
+        rule = "with one run or the same number of seeds at each sigma, certified with the same settings"
+        raise UserError(f"{option} needs one method at two or more sigmas, or other values of that, {rule}")
     return best
 
 
 def best_rows(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
-    """Join the rows of one method and vote that differ in these keys, in the place of the first one.
-
-    `over` are keys of recipes, `rho` both weights of DRT. With sigma, a method's numbers may change with it.
-    """
+    """Join the rows of one method and vote that differ in these keys, in the place of the first one: keys of
+    recipes, `rho` both weights of DRT. With sigma, a method's numbers may change with it."""
     groups = _groups(rows, method_key if "sigma" in over else partial(recipe_key, over=over))
     for group in groups:
         for sigma in sigmas_of(group) if "sigma" in over else ():
@@ -235,39 +219,30 @@ def shared_norm(rows: Sequence[Row]) -> str:
     return norm
 
 
-def scale_key(row: Row) -> str:
-    """The norm of the radii and the range of pixels: equal where rows can stand in one table."""
+def scale_key(row: Row) -> str:  # equal where rows can stand in one table
     return f"{row.certificates[0].norm} {row.certificates[0].value_range}"
 
 
 def incomparable_settings(rows: Sequence[Row]) -> list[str]:
     """The settings in which rows differ, so that they cannot be compared; unknown ones count as equal."""
     certificates = [certificates for row in rows for certificates in row.certificates]
-    values: dict[str, Set[object]] = {
-        "the inputs": {inputs_key(run) for run in certificates},
-        "n": {run.max_n or run.fixed_n for run in certificates} - {None},
-        "alpha": {run.alpha for run in certificates} - {None},
-    }
-    return [name for name, different in values.items() if len(different) > 1]
+    n, alpha = ({run.max_n or run.fixed_n for run in certificates}, {run.alpha for run in certificates})
+    values = ("the inputs", {inputs_key(run) for run in certificates}), ("n", n), ("alpha", alpha)
+    return [name for name, different in values if len(different - {None}) > 1]
 
 
-def method_of(name: str, sigma: object) -> str:
-    """The name of a recipe without its sigma: mnist-drt for mnist-drt-0.25."""
+def method_of(name: str, sigma: object) -> str:  # mnist-drt for mnist-drt-0.25
     return name.removesuffix(f"-{sigma}")
 
 
 def is_drt(row: Row) -> bool:
-    """Whether its members were trained by DRT."""
     objective = row.recipe.get("objective")
     return isinstance(objective, Mapping) and objective.get("name") == "drt"
 
 
 def recipe_key(row: Row, over: Sequence[str] = ()) -> str:
     """The row's recipe without its seed and the keys in `over`, as text that is equal for equal recipes.
-
-    The recipes of the members that its run started from count too, without the same keys; where they are not
-    known, the folder that it started from counts.
-    """
+    Those of the members that its run started from count too, or else the folder of these."""
     weights = ("objective.rho_gd", "objective.rho_cm") if "rho" in over else ()
     without = tuple(f"{key}." for key in ("seed", "name", *_STARTS, *over, *weights))
     parts = (row.recipe, *row.record.origins)
@@ -281,16 +256,14 @@ def method_key(row: Row) -> str:
     """The method that a recipe names and runs, on what: of the objective's numbers, only which are 0."""
     on = [row.recipe.get(key) for key in ("data", "model", "noise", "members")]
     objective = dotted({"objective": row.recipe.get("objective")})
-    values = {
-        key: bool(value) if isinstance(value, int | float) else value for key, value in objective.items()
-    }
+    values = {key: bool(part) if isinstance(part, int | float) else part for key, part in objective.items()}
     return repr([row.method, on, sorted(values.items())])
 
 
 def certification_key(log: Log) -> tuple[object, ...]:
     """How a log was certified, sigma aside: equal where two logs can be shown as one."""
     run = log.certificates
-    kind = (run.noise or "").partition("(")[0]
+    kind = split_call(run.noise)[0]
     how = (run.norm, run.fixed_n, run.max_n, run.alpha, run.precision, run.bound_kind, kind)
     return (log.vote, *how, inputs_key(run))
 
@@ -304,9 +277,8 @@ def inputs_key(certificates: Certificates) -> object:
 
 def by_number(certificates: Certificates) -> Ints:
     """Places of the inputs by their numbers."""
-    if certificates.indices is None:
-        return np.arange(len(certificates))
-    return np.argsort(certificates.indices, kind="stable")
+    indices = certificates.indices
+    return np.arange(len(certificates)) if indices is None else np.argsort(indices, kind="stable")
 
 
 def _place(rows: Sequence[Row]) -> str:

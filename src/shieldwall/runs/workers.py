@@ -38,6 +38,7 @@ class Answer:
 
     error: str | None = None
     is_locked: bool = False  # by another process, and not begun
+    is_lost: bool = False  # the worker ended without an answer, maybe after all was done
     value: Any = None
 
 
@@ -140,7 +141,7 @@ class Processes(Workers):
                         continue
                 except (EOFError, ConnectionError):
                     (process := self._workers.pop(number)[0]).communicate()
-                    said = Answer(f"its process ended with code {process.returncode}")
+                    said = Answer(f"its process ended with code {process.returncode}", is_lost=True)
                 yield number, said
 
     def close(self) -> None:
@@ -239,7 +240,7 @@ class RayWorkers(Workers):
             try:
                 yield reference, self._ray.get(reference)
             except self._ray.exceptions.RayError as error:
-                yield reference, Answer(f"its Ray worker ended: {str(error).splitlines()[0]}")
+                yield reference, Answer(f"its Ray worker ended: {str(error).splitlines()[0]}", is_lost=True)
         if ready and self._queue is not None:  # it is empty: those that Ray has not begun have nothing to do
             taken = self.ask("taken")
             for reference in [each for each in self.busy if not taken[self._numbers[each]]]:

@@ -19,12 +19,10 @@ from shieldwall.texts import json_value, read_file
 
 _WORK = "shieldwall.studies.work:perform"
 _SECONDS_BETWEEN_LINES = 60.0
-_SAMPLES_TO_SHARE = 1_000_000
-"""A certification of more is worth workers of its own, which take seconds to start."""
+_SAMPLES_TO_SHARE = 1_000_000  # of a certification that is worth workers of its own, which start in seconds
 
 
 def machine_name(device: str | None) -> str:
-    """The GPU, or what the cores are."""
     for file in sorted(GPUS.glob("*/information")) if device != "cpu" else ():
         return file.read_text().partition("Model:")[2].partition("\n")[0].strip()
     return f"cpu ({platform.machine()}, {os.cpu_count()} cores)"
@@ -37,21 +35,18 @@ def run_steps(
     """Do all steps, each after those that it needs.  -> what is left, and the errors of failed steps by name
 
     What needs a failed step is left. After `minutes`, or on Ctrl-C, all processes end at once: nothing is
-    lost but the epoch or the input in progress.
-    """
+    lost but the epoch or the input in progress."""
     say = partial(console.print, soft_wrap=True)
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
     left, failed = to_do(steps, places), dict[str, str]()
-    total, last_line, has_waited = len(left), time.monotonic(), False
     if not left:
         return left, failed
+    total, last_line, has_waited = len(left), time.monotonic(), False
     with workers_of(on, _WORK, jobs, device) as workers:
         while time.monotonic() < end:
             names, busy = {step.name for step in left}, {step.run.key for step in workers.names}
-            ready = [
-                step for step in left
-                if step.name not in failed and not any(need.name in names for need in step.needs)
-            ]  # fmt: skip
+            ready = [step for step in left if not names & {need.name for need in step.needs}]
+            ready = [step for step in ready if step.name not in failed]
             if not ready and not busy:
                 break
             for step in ready:
@@ -71,7 +66,7 @@ def run_steps(
                     workers.give(step, {**task(step, places), "device": device, **shared})
                     busy.add(step.run.key)
             for step, answer, seconds in workers.answers():
-                if answer.error is None and places.is_done(step):
+                if (answer.error is None or answer.is_lost) and places.is_done(step):
                     left.remove(step)
                     say(f"{step}: done in {seconds:.1f} s ({total - len(left)} of {total} steps)")
                 elif not answer.is_locked:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from shieldwall.recipes.recipe import spoken
 from shieldwall.report.formats import to_markdown
 from shieldwall.report.tables import NONE, Column, Table, accuracy_table, is_out_of_reach
 from shieldwall.results import paper
@@ -32,12 +33,13 @@ from shieldwall.results.rows import (
     rows_of,
 )
 from shieldwall.studies.steps import Places, Step, cost, hours
-from shieldwall.studies.study import Study, spoken
+from shieldwall.studies.study import Study
 
 QUANTILE = 1.96
 INPUTS = {"imagenet": 500}  # of the paper's cells; 1,000 on the other data sets
 TITLE = "certified accuracy in %, by L2 radius: ours, the paper's, and the difference in points"
 BATCH = 256
+Seconds = Mapping[str, float]  # of a unit of each kind of step
 
 
 class _Cell(NamedTuple):
@@ -56,8 +58,7 @@ def tables_of(study: Study, records: Sequence[RunRecord]) -> list[Table]:
     tables = [table for label in study.paper if (table := paper_table(study, label, rows))]
     printed = [row for label in study.paper for row in paper.rows(label)]
     shown = {ours.run for row in printed for ours in _fitting(row, rows)}
-    others = [row for row in rows if row.run not in shown]
-    if others:
+    if others := [row for row in rows if row.run not in shown]:
         table = accuracy_table(others)
         tables.append(replace(table, title=f"ours that the paper does not have, {table.title}"))
     return tables
@@ -69,18 +70,17 @@ def paper_table(study: Study, label: str, rows: Sequence[Row]) -> Table | None:
     ours = {row: measured for row in printed if (measured := _fitting(row, rows))}
     radii = sorted({radius for row in printed for radius in row.accuracy})
     headings = [*(f"{radius:.2f}" for radius in radii), *(["ACR"] if any(row.acr for row in printed) else [])]
-    titles: list[str] = []
-    lines: list[list[_Cell]] = []
+    if not ours:
+        return None
+    titles, lines = list[str](), list[list[_Cell]]()
     for row, measured in ours.items():
         done = len({each.run for each in measured})
         planned = sum(paper.is_of(row, run.recipe, measured[0].vote) for run in study.shown)
         runs = f"{'best of ' * (done > 1)}{done}{f' of {planned}' * (done < planned)} runs"
-        titles.append(_title(row, printed, runs if planned > 1 or done > 1 else ""))
+        titles += [_title(row, printed, runs if planned > 1 or done > 1 else ""), "  paper", "  difference"]
         best = envelope_row(measured, "") if len(measured) > 1 else measured[0]
         cells = [_at_radius(best, row, radius) for radius in radii]
         lines.append([*cells, _acr(measured, row)] if row.acr else cells)
-    if not ours:
-        return None
     columns = []
     for heading, *cells in zip(headings, *lines, strict=True):
         texts = [text for cell in cells for text in cell[:3]]
@@ -95,7 +95,6 @@ def paper_table(study: Study, label: str, rows: Sequence[Row]) -> Table | None:
     if missing := Counter(row.label for row in printed if row not in ours):
         each = (f"{label} ({count} rows)" if count > 1 else label for label, count in missing.items())
         notes.append(f"not measured: {', '.join(each)}")
-    titles = [line for title in titles for line in (title, "  paper", "  difference")]
     return Table(f"{label}, {TITLE}", titles, titles, columns, notes, False)
 
 
@@ -109,22 +108,18 @@ def figures_of(study: Study, records: Sequence[RunRecord]) -> dict[str, list[Row
     return {panel: best_rows(average_over_seeds(rows), study.best_over) for panel, rows in figures.items()}
 
 
-def seconds_table(
-    study: Study, training: Sequence[Step], places: Places, seconds: Mapping[str, float]
-) -> Table:
+def seconds_table(study: Study, training: Sequence[Step], places: Places, seconds: Seconds) -> Table:
     """Seconds per mini-batch by row, ours and the paper's."""
     rows = {step.run.row: seconds.get(cost(step, places)[0]) for step in training}
     ours = ["" if image is None else f"{BATCH * image:.3f}" for image in rows.values()]
     theirs = [f"{study.seconds[row]:.2f}" if row in study.seconds else "" for row in rows]
-    cells, nothing = {"ours, s": ours, "paper, s": theirs}, ([False] * len(rows), [""] * len(rows))
-    columns = [Column(("", heading), texts, *nothing) for heading, texts in cells.items()]
+    nothing = [False] * len(rows), [""] * len(rows)
+    columns = [Column(("", "ours, s"), ours, *nothing), Column(("", "paper, s"), theirs, *nothing)]
     note = "the paper's: one GTX 1080 Ti for MNIST, four for CIFAR-10"
     return Table(study.title, list(rows), list(rows), columns, [note], False)
 
 
-def not_measured(
-    study: Study, steps: Iterable[Step], places: Places, seconds: Mapping[str, float]
-) -> list[str]:
+def not_measured(study: Study, steps: Iterable[Step], places: Places, seconds: Seconds) -> list[str]:
     """What is left to do by row and sigma: runs, hours where they are known, and the command."""
     groups: dict[tuple[str, float], list[Step]] = {}
     for step in steps:
@@ -156,15 +151,13 @@ def page(
 
 
 def _fitting(printed: PaperRow, rows: Sequence[Row]) -> list[Row]:
-    """Our rows that are of what the paper's row is of."""
     return [row for row in rows if (recipe := row.record.recipe) and paper.is_of(printed, recipe, row.vote)]
 
 
 def _title(row: PaperRow, printed: Sequence[PaperRow], runs: str) -> str:
     sigma = f"sigma {row.sigma:g}" if row.sigma and len({each.sigma for each in printed}) > 1 else ""
     data = row.dataset if len({each.dataset for each in printed}) > 1 else ""
-    rho = f"rho {spoken(row.rho)}" if row.rho else ""
-    return ", ".join(filter(None, [row.label, data, sigma, rho, runs]))
+    return ", ".join(filter(None, [row.label, data, sigma, row.rho and f"rho {spoken(row.rho)}", runs]))
 
 
 def _at_radius(ours: Row, printed: PaperRow, radius: float) -> _Cell:
@@ -178,7 +171,6 @@ def _at_radius(ours: Row, printed: PaperRow, radius: float) -> _Cell:
 
 
 def _acr(ours: Sequence[Row], printed: PaperRow) -> _Cell:
-    """Of the best of our rows."""
     averages = {each.value: row.certificates[0] for row in ours if (each := average_radius(row))}
     acr, theirs = max(averages), printed.acr or 0.0
     certificates = averages[acr]
@@ -188,7 +180,7 @@ def _acr(ours: Sequence[Row], printed: PaperRow) -> _Cell:
 
 
 def shares_differ(ours: float, n: int, theirs: float, m: int) -> bool:
-    """Whether two shares, of n and of m inputs, differ by more than the sampling error."""
+    """Whether the difference of two shares exceeds the sampling error."""
     p, q = (ours * n + 1) / (n + 2), (theirs * m + 1) / (m + 2)
     return abs(p - q) > QUANTILE * math.sqrt(p * (1 - p) / (n + 2) + q * (1 - q) / (m + 2))
 

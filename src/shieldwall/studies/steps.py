@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,12 @@ from shieldwall.errors import UserError
 from shieldwall.files import write_output
 from shieldwall.recipes import from_mapping
 from shieldwall.results.archive import SUFFIX, is_archive, read_archive
-from shieldwall.results.certificate_file import with_current_names
+from shieldwall.results.certificate_file import split_call, with_current_names
 from shieldwall.studies.study import Run, Study, key_of
 from shieldwall.texts import yaml_documents
 from shieldwall.vocabulary import EAS, MME, WE, member_vote
 
 KINDS = ("train", "tune", "certify", "pack")
-DONE, RUNNING, FAILED, MISSING = "done", "running", "failed", "missing"
 CERTIFICATES = "certificates"
 _COPIES = 10  # noisy copies of each held-out image that weights are tuned on
 
@@ -74,7 +73,7 @@ def to_do(steps: Sequence[Step], places: "Places") -> list[Step]:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a run, in its folder or packed."""
+    """The files of a run, in its folder or packed; empty where there is no such file."""
 
     path: Path
 
@@ -83,13 +82,11 @@ class Files:
         return read_archive(self.path) if is_archive(self.path) else None
 
     def read(self, name: str) -> bytes:
-        """A file's content; nothing where there is no such file."""
         if self.packed is not None:
             return self.packed.get(name, b"")
         return path.read_bytes() if (path := self.path / name).is_file() else b""
 
     def documents(self, name: str) -> list[Mapping[str, Any]]:
-        """The YAML documents of a file; none where it cannot be read."""
         try:
             return [each for each in yaml_documents(self.read(name), name) if isinstance(each, dict)]
         except UserError:
@@ -105,7 +102,6 @@ class Files:
         return self.packed is None, sum(path.stat().st_size for path in files)
 
     def key(self) -> str | None:
-        """That of the run; None where there is none that can be read."""
         own, before = self.documents("recipe.yaml"), self.documents("start.yaml")
         try:
             return key_of(map(from_mapping, [*own, *before])) if own else None
@@ -120,7 +116,7 @@ class Places:
         self.roots, self.data_dir = roots, data_dir
         self._found: dict[str, Files] = {}
         self._homes: dict[str, Files] = {}
-        self._sizes: dict[str, tuple[int, int]] = {}
+        self._sizes = cache(partial(split_sizes, data_dir=data_dir))
         for root in roots:
             if root != roots[0] and not root.is_dir():
                 raise UserError(f"--runs takes folders with runs; {root} is none")
@@ -165,20 +161,17 @@ class Places:
         return files.path if name == CERTIFICATES else files.path / name
 
     def sizes(self, run: Run) -> tuple[int, int]:
-        """The numbers of training and of test images."""
-        if (data := run.recipe.data) not in self._sizes:
-            self._sizes[data] = split_sizes(data, self.data_dir)
-        return self._sizes[data]
+        return self._sizes(run.recipe.data)
 
     def inputs(self, run: Run) -> int:
-        """How many test inputs are to be certified."""
         return len(run.recipe.certification.inputs(self.sizes(run)[1]))
 
     def is_done(self, step: Step) -> bool:
         run, files = step.run, self.home(step.run)
         if step.kind == "train":
             members = range(1, run.recipe.members + 1)
-            return all((files.path / "members" / f"member-{k}.safetensors").is_file() for k in members)
+            # Of a packed run, members are made anew in its folder, for others to start from.
+            return all((self.folder(run) / "members" / f"member-{k}.safetensors").is_file() for k in members)
         if files.packed is not None:
             return True
         if step.kind == "tune":
@@ -194,7 +187,7 @@ class Places:
     def state(self, step: Step) -> str:
         """done, running, failed or missing; of a step that was begun, how far it is."""
         if self.is_done(step):
-            return DONE
+            return "done"
         run, files, begun = step.run, Files(self.folder(step.run)), ""
         if step.kind == "train" and files.path.is_dir():
             epochs = files.read("training.jsonl").count(b"\n")
@@ -205,15 +198,14 @@ class Places:
             done += sum(path.read_bytes().count(b"\n") - 1 for path in shards)
             begun = f"{done} of {self.inputs(run)} inputs" if done > 0 else ""
         if begun and self.is_locked(run):
-            return f"{RUNNING}, {begun}"
-        return FAILED if self.failure(run).get("step") == step.kind else begun or MISSING
+            return f"running, {begun}"
+        return "failed" if self.failure(run).get("step") == step.kind else begun or "missing"
 
     def failure(self, run: Run) -> Mapping[str, Any]:
         """The step that failed last, and its error; it lies beside the run folder."""
         return Files(self.folder(run).parent).mapping(f"{self.folder(run).name}.failed.json")
 
     def note_failure(self, step: Step, error: str | None) -> None:
-        """Write down that the step failed, or that it is tried again."""
         folder = self.folder(step.run)
         path = folder.with_name(f"{folder.name}.failed.json")
         if error is None:
@@ -222,7 +214,6 @@ class Places:
             write_output(path, (json.dumps({"step": step.kind, "error": error}) + "\n").encode())
 
     def is_locked(self, run: Run) -> bool:
-        """Whether a process works on the run."""
         path = self.folder(run) / ".lock"
         try:
             with FileLock(path, timeout=0) if path.is_file() else nullcontext():
@@ -231,16 +222,13 @@ class Places:
             return True
 
     def _is_certified(self, files: Files, folder: str, run: Run) -> bool:
-        """Whether all inputs are certified as the study wants."""
         fits = _same_protocol(files.mapping(f"{folder}/settings.yaml"), run)
         return fits and _num_certified(files, folder, run) >= self.inputs(run)
 
 
 def _num_certified(files: Files, folder: str, run: Run) -> int:
-    """How many inputs are certified for every vote."""
-    members = range(1, run.recipe.members + 1)
-    votes = [*map(member_vote, members), WE, MME, *([EAS] if len(members) > 1 else [])]
-    votes += [f"{WE}-{method}" for method in run.tune]
+    members = [member_vote(k) for k in range(1, run.recipe.members + 1)]
+    votes = [*members, WE, MME, *([EAS] if len(members) > 1 else []), *(f"{WE}-{way}" for way in run.tune)]
     return min(files.read(f"{folder}/{vote}.tsv").count(b"\n") for vote in votes) - 1
 
 
@@ -286,7 +274,7 @@ def _same_protocol(content: Mapping[str, Any], run: Run) -> bool:
     settings, which = with_current_names(content), run.recipe.certification
     wanted = {"seed": run.recipe.seed, "tuned": set(run.tune), "radii": sorted(which.radii), "votes": None}
     wanted |= {key: getattr(which, key) for key in ("every", "n0", "n", "alpha", "bound", "precision")}
-    wanted |= {"norm": which.norm} if which.norm else {}
-    stored = {**settings, "tuned": set(settings.get("tuned", {})), "radii": settings.get("radii", [])}
-    is_exact = str(settings.get("noise")).startswith("exact")
-    return is_exact == which.exact_noise and all(stored.get(key) == value for key, value in wanted.items())
+    wanted |= {"norm": which.norm or settings.get("norm"), "exact": which.exact_noise}
+    stored = {"radii": [], **settings, "exact": str(settings.get("noise")).startswith("exact")}
+    stored |= {"tuned": set(settings.get("tuned", {})), "bound": split_call(settings.get("bound"))[0]}
+    return all(stored.get(key) == value for key, value in wanted.items())

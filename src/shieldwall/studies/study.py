@@ -19,7 +19,7 @@ from typing import Any
 from shieldwall import recipes
 from shieldwall.errors import UserError, check, unknown_name
 from shieldwall.recipes import Recipe, from_mapping
-from shieldwall.recipes.recipe import build, coerce, read_mapping
+from shieldwall.recipes.recipe import build, coerce, read_mapping, spoken
 from shieldwall.results import paper
 from shieldwall.runs.pretrained import resolve_sources
 from shieldwall.texts import read_yaml
@@ -46,7 +46,6 @@ class Run:
 
     @property
     def chain(self) -> "list[Run]":
-        """This run, the one that it starts from, and so on."""
         return [self, *(self.start.chain if self.start else [])]
 
     @property
@@ -85,22 +84,19 @@ class Study:
 
     @property
     def command(self) -> str:
-        """What follows the verb on the command line."""
         scale = TINY if self.one_rho else f"{self.scale:g}"
         return self.name if self.scale == 1 else f"{self.name} --scale {scale}"
 
     @cached_property
     def shown(self) -> list[Run]:
-        """The runs of the rows that the study is about."""
         known = self.only or tuple(self.rows)
-        rows = [row for row in known if fnmatch(row, self.pick)]
-        if not rows:
+        if not (rows := [row for row in known if fnmatch(row, self.pick)]):
             raise UserError(f"study {self.name} has no row {self.pick!r}; its rows: {', '.join(known)}")
-        runs = [run for row in rows for run in self.runs_of(row)]
-        runs = [run for run in runs if not self.sigmas or run.recipe.sigma in self.sigmas]
+        all_runs = [run for row in rows for run in self.runs_of(row)]
+        runs = {run.key: run for run in all_runs if not self.sigmas or run.recipe.sigma in self.sigmas}
         if not runs:
             raise UserError(f"study {self.name} has no run at sigma {spoken(self.sigmas)}")
-        return list({run.key: run for run in runs}.values())
+        return list(runs.values())
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -108,7 +104,6 @@ class Study:
         return list({run.key: run for shown in self.shown for run in reversed(shown.chain)}.values())
 
     def runs_of(self, name: str, below: tuple[str, ...] = ()) -> list[Run]:
-        """The runs of a row."""
         where = f"study {self.name}, row {name}"
         if name not in self.rows:
             raise unknown_name(f"row of study {self.name}", name, self.rows)
@@ -137,7 +132,6 @@ class Study:
         return runs
 
     def _points(self, recipe: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Every combination of what varies."""
         usual = recipes.get(recipe)
         for sigma in coerce(_several(settings.get("sigma", usual.sigma)), tuple[float, ...], "sigma"):
             axes: dict[str, list[Any]] = {"sigma": [float(sigma)]}
@@ -155,8 +149,7 @@ class Study:
         if rho == "published":
             base = recipe.objective.get("base", {}).get("name")
             printed = [row for row in paper.rows(dataset=recipe.data) if row.sigma == sigma and row.rho]
-            drt = [row.rho for row in printed if (row.method, row.base) == ("drt", base)]
-            rho = list(dict.fromkeys(drt))
+            rho = list(dict.fromkeys(row.rho for row in printed if (row.method, row.base) == ("drt", base)))
         pairs = [rho] if rho and not isinstance(rho[0], list | tuple) else rho
         are_pairs = all(len(pair) == 2 for pair in pairs)
         check(are_pairs, "rho takes pairs (rho_gd, rho_cm), such as [[5, 0.5], [5, 5]]", repr(rho))
@@ -179,30 +172,23 @@ _known_recipe = cache(_make)  # most studies share rows; a file may change, so i
 
 
 def names() -> list[str]:
-    """The studies that come with the package."""
     return [name for name in _packaged() if not name.startswith(".")]
 
 
 def get(name: str, *, only: str = "*", sigmas: Sequence[float] = (), scale: str | float = 1.0) -> Study:
-    """The study called `name`, or the one in the YAML file of that path.
-
-    Of its rows those that match the glob `only`, with what they start from. `scale` is 0.1 for a tenth of the
-    epochs, inputs and draws, or `tiny` for a hundredth and one rho.
-    """
+    """The study called `name`, or the one in the YAML file of that path: of its rows those that match
+    the glob `only`, with what they start from. `scale` is 0.1 for a tenth of the epochs, inputs and draws, or
+    `tiny` for a hundredth and one rho."""
     try:
         size = TINY_SCALE if scale == TINY else float(scale)
     except ValueError:
         size = 0.0
     check(0 < size <= 1, f"--scale takes a number above 0 and at most 1, or `{TINY}`", repr(scale))
     content: dict[str, Any] = {"paper": [name] if paper.rows(name) else []} | _written(name)
-    keys = {each.name for each in fields(Study)[6:]}
-    own = {key: value for key, value in content.items() if key in keys}
-    chosen: dict[str, Any] = {
-        "name": name, "scale": size, "pick": only, "sigmas": sigmas, "one_rho": scale == TINY,
-        "settings": {key: value for key, value in content.items() if key not in keys},
-    }  # fmt: skip
+    own = {each.name: content.pop(each.name) for each in fields(Study)[6:] if each.name in content}
+    chosen: dict[str, Any] = {"name": name, "scale": size, "pick": only, "sigmas": sigmas}
     try:
-        study: Study = build(Study, own, **chosen)
+        study: Study = build(Study, own, **chosen, one_rho=scale == TINY, settings=content)
     except UserError as error:
         raise UserError(f"study {name}: {str(error).replace('recipe key', 'study key')}") from error
     if not study.rows:
@@ -232,13 +218,6 @@ def origins(start: str | None) -> list[Recipe]:
     return list(map(from_mapping, itertools.chain(*documents)))
 
 
-def spoken(value: Any) -> str:
-    """A value of a recipe as tables and file names show it."""
-    if isinstance(value, list | tuple):
-        return ", ".join(map(spoken, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def scaled(recipe: Recipe, scale: float) -> Recipe:
     """The same with this share of the epochs, inputs and draws; its name says so."""
 
@@ -246,10 +225,8 @@ def scaled(recipe: Recipe, scale: float) -> Recipe:
         return min(number, max(least, round(scale * number)))
 
     schedule, which = recipe.schedule, recipe.certification
-    schedule = replace(
-        schedule, epochs=share(schedule.epochs), decay_every=share(schedule.decay_every),
-        warmup=share(schedule.warmup, 0),
-    )  # fmt: skip
+    epochs, decay_every = share(schedule.epochs), share(schedule.decay_every)
+    schedule = replace(schedule, epochs=epochs, decay_every=decay_every, warmup=share(schedule.warmup, 0))
     every, limit = round(which.every / scale), which.limit and share(which.limit)
     which = replace(which, n=share(which.n, _LEAST_N), every=every, limit=limit)
     name = f"{recipe.name.removesuffix(f'-{recipe.sigma}')}-scale-{scale:g}-{recipe.sigma}"
@@ -261,7 +238,6 @@ def _several(value: Any) -> list[Any]:
 
 
 def _written(name: str, below: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The keys of a study, with those of the study that it is like."""
     if name in below:
         raise UserError(f"study {name} is like itself")
     if name.endswith((".yaml", ".yml")) and not below:
