@@ -18,8 +18,7 @@ from shieldwall.report.tables import result_columns, table_radii
 from shieldwall.results.record import Log
 from shieldwall.results.rows import NORMS, Row, inputs_key
 
-NumTest = Callable[[str], int]
-"""How many test inputs a data set has, by its name."""
+NumTest = Callable[[str], int]  #: how many test inputs a data set has, by its name
 _ENDINGS = {"1": "st", "2": "nd", "3": "rd"}
 
 

@@ -65,28 +65,23 @@ class Axis:
 
 
 class Line(NamedTuple):
-    key: int
-    """The place of its curve or run on the page, by which it is hidden and shown."""
+    key: int  #: the place of its curve or run on the page, by which it is hidden and shown
     title: str
     path: str
     look: CurveStyle
     marks: tuple[tuple[float, float], ...] = ()
     """Where its symbol or number stands, in percent from the left and from the top."""
-    hidden: bool = False
-    """Whether it starts so."""
+    hidden: bool = False  #: whether it starts so
     label: tuple[float, float] | None = None
     """Where its title stands on a wide screen, in percent from the left and from below."""
 
 
 class Chart(NamedTuple):
-    description: str
-    """What a screen reader says instead of showing it."""
+    description: str  #: what a screen reader says instead of showing it
     x: Axis
     y: Axis
-    lines: list[Line]
-    """From below to above."""
-    limits: tuple[tuple[str, float], ...] = ()
-    """What n cannot exceed, and where it stands, in percent."""
+    lines: list[Line]  #: from below to above
+    limits: tuple[tuple[str, float], ...] = ()  #: what n cannot exceed, and where it stands, in percent
 
     @property
     def ends(self) -> dict[str, tuple[float, float]]:

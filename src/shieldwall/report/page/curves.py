@@ -22,11 +22,9 @@ from shieldwall.vocabulary import VOTE_TITLES, WE, vote_title
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 RHO = "\N{GREEK SMALL LETTER RHO}"
 MINUS = "\N{MINUS SIGN}"
-NOTHING = "\N{EN DASH}"
-"""Where there is no number to show."""
+NOTHING = "\N{EN DASH}"  #: where there is no number to show
 UNSTATED = "not stated"
-NUM_COLOURS = 12
-"""In page.css."""
+NUM_COLOURS = 12  #: in page.css
 SOLID: tuple[float, ...] = (1, 0)
 DOTTED: tuple[float, ...] = (1.2, 2.4)
 DASHES: tuple[tuple[float, ...], ...] = (
@@ -54,8 +52,7 @@ class Curve:
     row: Row
     method: str
     protocol: str
-    sigma: str
-    """Of an envelope all of them."""
+    sigma: str  #: of an envelope all of them
 
     @property
     def title(self) -> str:
@@ -134,10 +131,8 @@ def _sigma(log: Log) -> str:
 
 @dataclass(frozen=True)
 class CurveStyle:
-    color_index: int | None
-    """The place of its colour in the palette; None for that of text."""
-    dash: tuple[float, ...] = SOLID
-    """Empty for a symbol without a line."""
+    color_index: int | None  #: the place of its colour in the palette; None for that of text
+    dash: tuple[float, ...] = SOLID  #: empty for a symbol without a line
     width: float = _STRONG
     shape: str | None = None
     number: str = ""

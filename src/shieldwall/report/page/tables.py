@@ -23,8 +23,7 @@ class CurveTable(NamedTuple):
     columns: Sequence[Column]
     first: int
     titles: list[str]
-    groups: list[str]
-    """Lines of one run stand together, or of one method."""
+    groups: list[str]  #: lines of one run stand together, or of one method
 
 
 class PaperPair(NamedTuple):
