@@ -149,7 +149,7 @@ def _mean(values: Floats) -> str:
 
 def _known_mean(values: Floats) -> str:
     known = values[~np.isnan(values)]
-    return f"{known.mean():.3f}" if len(known) else "-"
+    return _mean(known) if len(known) else "-"
 
 
 def _known(values: Floats, cell: str) -> str:

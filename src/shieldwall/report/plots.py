@@ -213,8 +213,8 @@ def _draw(
 def _common(labels: Sequence[str]) -> tuple[str, str]:
     """The whole words that all labels begin with, and those that all end with."""
     from_start, from_end = ([re.split(at, label) for label in labels] for at in ("(?<=[ -])", "(?= )"))
-    before = "".join(commonprefix(from_start))
-    after = "".join(reversed(commonprefix([words[::-1] for words in from_end])))
+    before = "".join(commonprefix(from_start))  # noqa: RUF071 - of lists of words
+    after = "".join(reversed(commonprefix([words[::-1] for words in from_end])))  # noqa: RUF071
     whole = len(labels) < 2 or min(map(len, labels)) <= len(before) + len(after)
     return ("", "") if whole else (before, after)
 
@@ -230,9 +230,8 @@ def _mark_limits(
     for limit, (n, color) in limits.items():
         if 0 < limit <= right:
             style: dict[str, Any] = {"color": color, "textcoords": "offset points", "annotation_clip": False}
-            axes.annotate(
-                "\N{BLACK UP-POINTING TRIANGLE}", (limit, 0), (0, 0), ha="center", fontsize=5, **style
-            )
+            up = "\N{BLACK UP-POINTING TRIANGLE}"
+            axes.annotate(up, (limit, 0), (0, 0), ha="center", fontsize=5, **style)
             axes.annotate(f"limit of n = {n:,}", (limit, 0), (3, 4), rotation=90, fontsize=5.5, **style)
     return [(limit / right, 0.0, 0.025, 0.25) for limit in limits if 0 < limit <= right]
 
@@ -302,13 +301,9 @@ def styles(rows: Sequence[Row], *, by_sigma: bool = False) -> list[dict[str, Any
         solid = _NEARLY_SOLID if has_baseline else ("-", *_DASHES)
         dashes = _DASHES if has_baseline and not is_drt(row) else solid
         width = _THIN if row.is_member else _STRONG
-        lines[row] = {
-            "color": COLOURS[colour],
-            "linestyle": dashes[before[kind] % len(dashes)],
-            "linewidth": width,
-            # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
-            "zorder": 2 + width,
-        }
+        # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
+        look = {"linestyle": dashes[before[kind] % len(dashes)], "linewidth": width, "zorder": 2 + width}
+        lines[row] = {"color": COLOURS[colour], **look}
         before[kind] += 1
         same = [other for other in rows if other.run == row.run and not other.is_member]
         if len(runs) > 1 and len(same) > 1 and row is same[0] and lines[row]["linestyle"] == "-":
