@@ -73,9 +73,10 @@ def report_command(
         advice = "leave out --best-over and --choose-on, or --html"
         raise UserError(f"--html shows each run and its own envelopes; {advice}")
     chosen_radii, chosen_votes = numbers("--radii", radii) or None, names(votes)
-    for path in table or ():
+    tables, plots = table or [], plot or []
+    for path in tables:
         check_table_path(path)
-    for path in plot or ():
+    for path in plots:
         check_figure_path(path)
     records = read_runs(_certified(path) for path in runs)
     if is_board := len(records) > len(runs):
@@ -96,12 +97,12 @@ def report_command(
         console.print(replace(comparison, rows=list(of_scale)), crop=False)
     for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
         console.print(to_terminal(part), crop=False)
-    for path in (*(table or ()), *(plot or ())):
+    for path in (*tables, *plots):
         comparison.save(path)
-    for path in table or ():
+    for path in tables:
         say(f"table: {path}")
-    if plot:
-        say(f"plot: {', '.join(map(str, plot))}")
+    if plots:
+        say(f"plot: {', '.join(map(str, plots))}")
     if html is not None:
         pages = rows_of(records, chosen_votes, average_seeds=False)
         write = write_board if is_board else write_page

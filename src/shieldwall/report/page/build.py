@@ -35,11 +35,7 @@ def report_page(
 ) -> str:  # fmt: skip
     """The report of rows of one log each, as HTML: the same input gives the same text.
 
-    Args:
-        radii: of the tables; by default the paper's where it has rows for these runs.
-        thumbnails: the pictures of a data set's test inputs, by its name; None where there are none.
-        spec: the shape and the names of classes of a data set, by its name.
-        board: where the board is that this page is of.
+    `radii` are by default the paper's where it has rows for these runs; `board` is where the page's board is.
     """
     norm, logs = shared_norm(rows), log_curves(rows)
     envelopes, hidden = envelope_curves(logs), starts_hidden(logs)
@@ -62,17 +58,12 @@ def report_page(
     inputs, remarks = gallery(logs, thumbnails)
     values_of = {"method": styles.methods, "protocol": styles.protocols, "sigma": styles.sigmas}
     toggles = {
-        name: [
-            (value, styles.sample(name, value), not (name == "protocol" and value in hidden)) for value in of
-        ]
+        name: [(each, styles.sample(name, each), name != "protocol" or each not in hidden) for each in of]
         for name, of in values_of.items()
     }
     panels = zip(training, training_charts, strict=True)
     data = {
         "radii": [grid.radii[k] for k in grid.hovered], "charts": axes,
-        "charts": [
-            {"axes": chart.ends, "curves": of} for (_, chart), (_, of) in zip(drawings, parts, strict=True)
-        ],
         "curves": [_curve(curve, grid, styles) for curve in curves],
         "runs": [{"title": curve.row.run, **_places(curve, styles)} for curve in runs],
         "panels": [

@@ -150,9 +150,8 @@ def accuracy_chart(
         lines.append(Line(keys[k], curve.title, drawn, look, marks, hidden=curve.protocol in hidden))
     lines = _labelled(lines, [_points(x, y, grid.radii, of) for of in values])
     # Ensembles first, then members, then envelopes: dashes lie on what is solid.
-    order = {
-        key: (c.row.is_envelope, protocols.index(c.protocol)) for key, c in zip(keys, curves, strict=True)
-    }
+    ranks = [(curve.row.is_envelope, protocols.index(curve.protocol)) for curve in curves]
+    order = dict(zip(keys, ranks, strict=True))
     lines.sort(key=lambda line: order[line.key])
     ends = {round(largest_radius(run), 4): run.fixed_n for curve in curves for run in curve.row.certificates}
     reached = sorted(end for end in ends if end <= grid.radii[-1])
