@@ -52,10 +52,8 @@ def data_list(data_dir: DataDir = None) -> None:
 @data_app.command("fetch")
 def data_fetch(
     name: Annotated[str, arg("mnist, fashion-mnist or cifar10.")],
-    data_dir: Annotated[Path | None, opt(
-        "Data folder to write to; by default the first one that is searched.")] = None,
-    from_url: Annotated[str | None, opt(
-        "Another https address with the same files.", "the published one")] = None,
+    data_dir: Annotated[Path | None, opt("Folder to write; by default the first that is searched.")] = None,
+    from_url: Annotated[str | None, opt("Another address with the same files.", "the published one")] = None,
 ) -> None:  # fmt: skip
     """Download a data set over https and check its published lengths and SHA-256 sums.
 

@@ -34,10 +34,8 @@ theory_app = typer.Typer(cls=PlainGroup, help=_HELP, no_args_is_help=True)
 
 
 def report_command(
-    runs: Annotated[list[Path], arg(
-        "Run folders, packed runs, pretrained names, certificate folders, or other tools' logs.")],
-    radii: Annotated[str, opt(
-        "Radii of the table, such as 0,0.25,0.5.", "round ones up to the largest certified")] = "",
+    runs: Annotated[list[Path], arg("Runs, packed runs, pretrained names, certificates, other tools' logs.")],
+    radii: Annotated[str, opt("Radii of the table, such as 0,0.25,0.5.", "round ones")] = "",
     votes: Annotated[str, opt("Show these votes only, such as we,mme; by default all.")] = "",
     intervals: Annotated[bool, opt("--intervals", "Show 95% confidence intervals.")] = False,
     envelope: Annotated[bool, opt("--envelope", "One row, the best, for all sigmas.")] = False,
@@ -51,8 +49,7 @@ def report_command(
     plot: Annotated[list[Path] | None, opt(
         "Plot the curves (.png, .pdf or .svg); repeat it for more files.", "no file")] = None,
     html: Annotated[Path | None, opt("Write an interactive HTML page.", "no file")] = None,
-    by_class: Annotated[bool, opt("--by-class",
-        "Show the distribution of p_A and certified accuracy by class.")] = False,
+    by_class: Annotated[bool, opt("--by-class", "Show p_A, and certified accuracy by class.")] = False,
     data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
@@ -173,8 +170,7 @@ def _certified(path: Path) -> Path:
 
 def verify_command(
     runs: Annotated[list[Path], arg("Runs, packed runs, certificate files, or pretrained names.")],
-    redraw: Annotated[int, opt(
-        "Draw this many random inputs of each run again, and compare their counts.", "0", min=0)] = 0,
+    redraw: Annotated[int, opt("Draw this many inputs of each run again; compare counts.", "0", min=0)] = 0,
     as_json: Annotated[bool, opt("--json", "Print one JSON object for each run.")] = False,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
@@ -228,8 +224,7 @@ def gate_command(
 
 def attack_command(
     run: Run,
-    lengths: Annotated[str, opt(
-        "L2 lengths of the attack, such as 0.25,0.5; by default 1 to 4 times sigma.")] = "",
+    lengths: Annotated[str, opt("L2 lengths, such as 0.25,0.5; by default 1 to 4 times sigma.")] = "",
     vote: Annotated[str, opt("The vote that is attacked: we, mme, member-1, ...")] = "we",
     steps: Annotated[int, opt("PGD steps.")] = 20,
     samples: Annotated[int, opt("Noise samples of each gradient.")] = 32,
@@ -270,8 +265,7 @@ def attack_command(
 
 
 def serve_command(
-    runs: Annotated[list[Path], arg(
-        "Trained run folders or pretrained names on one data set, such as several sigmas.")],
+    runs: Annotated[list[Path], arg("Runs or pretrained names on one data set, such as several sigmas.")],
     port: Annotated[int | None, opt("By default 8080 or the next free.", min=0, max=65_535)] = None,
     host: Annotated[str, opt("Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     data_dir: DataDir = None, device: Device = None,
@@ -312,10 +306,8 @@ def diagnose_command(
     run: Run,
     radius: Annotated[float | None, opt("Radius r of the indicator ERI; by default sigma.")] = None,
     draws: Annotated[int, opt("Noise samples for the gradients at each input.")] = 200,
-    n: Annotated[int | None, opt(
-        "Noise samples of a certificate; by default the recipe's, at most 10,000.")] = None,
-    every: Annotated[int | None, opt(
-        "Diagnose every N-th test input; by default about 100, spread evenly.")] = None,
+    n: Annotated[int | None, opt("Samples per certificate; by default the recipe's, at most 10,000.")] = None,
+    every: Annotated[int | None, opt("Diagnose every N-th input; by default about 100, evenly.")] = None,
     limit: Annotated[int | None, opt("Diagnose at most N inputs.", "all of these")] = None,
     seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip

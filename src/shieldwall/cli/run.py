@@ -23,8 +23,7 @@ def train_command(
         "new members, or what the recipe names")] = None,
     assignments: Annotated[list[str] | None, opt("--set", "Change a key of the recipe, such as "
         "schedule.epochs=10.", "the recipe as it is", metavar="KEY=VALUE")] = None,
-    seed: Annotated[int | None, opt(
-        "Seed of the initial weights, batches and noise; by default the recipe's.")] = None,
+    seed: Annotated[int | None, opt("Seed of weights, batches and noise; by default the recipe's.")] = None,
     tensorboard: Annotated[bool, opt("--tensorboard", "Write TensorBoard event files.")] = False,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
@@ -61,10 +60,8 @@ def tune_weights_command(
     method: Annotated[str, opt("sween (learned) or grid (searched in steps of 0.1).")] = "sween",
     objective: Annotated[str, opt("What the grid search maximises: accuracy (under noise) or certified "
         "(accuracy at --radius).")] = "accuracy",
-    radius: Annotated[float | None, opt(
-        "The radius at which to maximise certified accuracy.", "none; certified needs it")] = None,
-    copies: Annotated[int | None, opt(
-        "Noisy copies of each held-out image; by default 10, or 100 for certified.")] = None,
+    radius: Annotated[float | None, opt("Radius of certified accuracy.", "none; certified needs it")] = None,
+    copies: Annotated[int | None, opt("Noisy copies of images; by default 10, or 100 for certified.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Tune the weights of the weighted vote on images held out from training.
@@ -91,16 +88,13 @@ def tune_weights_command(
 def certify_command(
     run: Annotated[Path | None, arg("A run folder made by `shieldwall train`, or a pretrained name.",
         "none; --model takes its place")] = None,
-    files: Annotated[list[Path] | None, arg(
-        "Certify these image files only, and print the answers.", "test inputs")] = None,
+    files: Annotated[list[Path] | None, arg("Certify and print these image files.", "test inputs")] = None,
     model: Annotated[str | None, opt("Instead of RUN: your own model, module:function or hf:FOLDER, at "
         "--images and --sigma.", "none")] = None,
-    images: Annotated[Path | None, opt(
-        "Folder of images, with a folder for each class or labels.csv.", "none")] = None,
+    images: Annotated[Path | None, opt("Folder of images, with class folders or labels.csv.", "none")] = None,
     labels: Annotated[Path | None, opt("CSV file with the columns file,label for --images.",
         "labels.csv in the folder, or its class folders")] = None,
-    size: Annotated[int | None, opt(
-        "Resize and cut --images to squares of this side, such as 224.", "as they are")] = None,
+    size: Annotated[int | None, opt("Resize and cut --images to this side, e.g. 224.", "as they are")] = None,
     sigma: Annotated[float | None, opt("Standard deviation of the noise for --model.", "none")] = None,
     out: Annotated[Path | None, opt("The run folder for --model; by default runs/FUNCTION.")] = None,
     n0: Annotated[int | None, opt("Number of noise samples that select the class, for example 100.",
@@ -116,18 +110,14 @@ def certify_command(
     to: Annotated[str, opt("Folder to write, inside the run folder.")] = CERTIFICATES,
     held_out: Annotated[bool, opt("--held-out", "Certify the training images held out (holdout_every), into "
         "the folder held-out, for `report --choose-on held-out`.")] = False,
-    votes: Annotated[str, opt(
-        "Certify these votes only, for example we,mme; by default all: member-1, ..., we, mme, eas.")] = "",
+    votes: Annotated[str, opt("These votes only, such as we,mme,member-1,eas; by default all.")] = "",
     radii: Annotated[str, opt("Stop sampling an input once each of these radii is certified or ruled out, "
         "e.g. 0.25,0.5.", "the recipe's, mostly none: every input has n samples")] = "",
     correct_only: Annotated[bool, opt("--correct-only", "For tables: draw no samples to bound an input for "
         "which every vote selected a wrong class.")] = False,
-    bound: Annotated[str | None, opt(
-        "Confidence bound: one-sided, or two-sided (with the runner-up).", "the recipe's")] = None,
-    norm: Annotated[str | None, opt(
-        "Norm of the radii: l1, l2 or linf; by default the norm of the noise.")] = None,
-    exact_noise: Annotated[bool | None, opt("--exact-noise",
-        "Use exact integer noise, for 8-bit images.")] = None,
+    bound: Annotated[str | None, opt("Bound: one-sided or two-sided (runner-up).", "the recipe's")] = None,
+    norm: Annotated[str | None, opt("Norm of radii: l1, l2 or linf; by default that of the noise.")] = None,
+    exact_noise: Annotated[bool | None, opt("--exact-noise", "Exact integer noise (8-bit images).")] = None,
     precision: Annotated[str | None, opt("float32, tf32, float16 or bfloat16. Each precision is a different "
         "classifier.", "the recipe's")] = None,
     compile: Annotated[bool | None, opt("--compile/--no-compile",

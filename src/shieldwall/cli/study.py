@@ -71,10 +71,8 @@ def show_command(
 @study_app.command("run")
 def run_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", on: On = "local",
-    jobs: Annotated[int | None, opt(
-        "Number of workers; by default one for each GPU, or for each core.")] = None,
-    minutes: Annotated[float | None, opt(
-        "Stop after this time; the same command resumes.", "no limit")] = None,
+    jobs: Annotated[int | None, opt("Workers; by default one for each GPU, or for each core.")] = None,
+    minutes: Annotated[float | None, opt("Stop after so long; the same command resumes.", "no limit")] = None,
     runs: Runs = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Train, tune, certify and pack all runs of a study, or what is missing of them.

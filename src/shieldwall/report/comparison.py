@@ -3,7 +3,7 @@
 `shieldwall report` prints and writes the same values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from io import StringIO
@@ -73,7 +73,8 @@ class Comparison:
     def save(self, path: str | Path) -> None:
         """Write the table (.tex, .md or .csv) or the plot (.png, .pdf or .svg), by the file's suffix."""
         path = Path(path)
-        forms = {".csv": self.to_csv, ".md": self.to_markdown, ".tex": partial(self.to_latex, path.stem)}
+        forms: dict[str, Callable[[], str]] = {".csv": self.to_csv, ".md": self.to_markdown}
+        forms[".tex"] = partial(self.to_latex, path.stem)
         if form := forms.get(path.suffix.lower()):
             return write_output(path, form().encode())
         require("report", "a plot")
