@@ -80,12 +80,9 @@ def defer_interrupt(console: Console, what: str) -> Iterator[Callable[[], bool]]
     """Yield a function that says whether to stop: inside the block the first Ctrl-C only makes it true. The
     end of the block, or a second Ctrl-C, raises KeyboardInterrupt. Where Ctrl-C is ignored, it stays so."""
     asked = False
-
-    def tell() -> None:
-        console.print(f"finishing {what}; press Ctrl-C again to stop now", highlight=False, markup=False)
-
+    advice, plain = f"finishing {what}; press Ctrl-C again to stop now", {"highlight": False, "markup": False}
     # A thread prints it: the interrupted code may hold the locks that printing needs.
-    teller = threading.Thread(target=tell, daemon=True)
+    teller = threading.Thread(target=console.print, args=(advice,), kwargs=plain, daemon=True)
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked

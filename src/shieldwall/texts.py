@@ -118,3 +118,16 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+def names(text: str) -> list[str]:
+    """The parts of a list such as we,mme."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """The numbers in a list such as 0,0.25,0.5."""
+    try:
+        return [float(part) for part in names(text)]
+    except ValueError as error:
+        raise UserError(f"{option} takes numbers such as 0,0.25,0.5; given: {text!r}") from error

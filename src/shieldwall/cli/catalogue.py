@@ -7,16 +7,15 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from shieldwall.cli.options import DataDir, PlainGroup, console, say
+from shieldwall.cli.options import DataDir, PlainGroup, arg, console, opt, say
 
 _HELP = "List the data sets on this machine, and download missing ones."
 data_app = typer.Typer(cls=PlainGroup, help=_HELP, no_args_is_help=True)
 
 
 def recipes_command(
-    name: Annotated[str | None, typer.Argument(
-        show_default="a list of all",
-        help="Show this recipe in full, or list the recipes with this text in their names.")] = None,
+    name: Annotated[str | None, arg("Show this recipe in full, or list the recipes with this text in their "
+        "names.", "a list of all")] = None,
 ) -> None:  # fmt: skip
     """List the recipes, or show one in full.
 
@@ -52,11 +51,9 @@ def data_list(data_dir: DataDir = None) -> None:
 
 @data_app.command("fetch")
 def data_fetch(
-    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
-    data_dir: Annotated[Path | None, typer.Option(
-        help="Data folder to write to; by default the first one that is searched.")] = None,
-    from_url: Annotated[str | None, typer.Option(show_default="the published one",
-        help="Another https address with the same files.")] = None,
+    name: Annotated[str, arg("mnist, fashion-mnist or cifar10.")],
+    data_dir: Annotated[Path | None, opt("Folder to write; by default the first that is searched.")] = None,
+    from_url: Annotated[str | None, opt("Another address with the same files.", "the published one")] = None,
 ) -> None:  # fmt: skip
     """Download a data set over https and check its published lengths and SHA-256 sums.
 

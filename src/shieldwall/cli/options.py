@@ -8,14 +8,12 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from shieldwall.console import PlainConsole
-from shieldwall.errors import UserError
 
 console = PlainConsole()
 say = partial(console.print, soft_wrap=True)
 
-
+#: What help shows in place of a Python type.
 _TAKES = {"bool": "", "Path": "PATH", "int": "N", "float": "NUMBER", "str": "TEXT"}
-"""What help shows in place of a Python type."""
 
 
 class PlainGroup(TyperGroup):
@@ -46,26 +44,25 @@ def _trust_code(given: bool) -> bool:
     return given
 
 
-Run = Annotated[Path, Argument(help="A run folder made by `shieldwall train`, or a pretrained name.")]
-DataDir = Annotated[Path | None, Option(
-    show_default="only these",
-        help="Data folder to search first, before $SHIELDWALL_DATA and the cache folder.")]  # fmt: skip
-Device = Annotated[str | None, Option(help="cpu, cuda, cuda:1, ...; by default a GPU if there is one.")]
-On = Annotated[str, Option(help="Where to work: local (this machine), ray (the Ray cluster of this machine, "
-    "or a new one on it) or ray://HOST:PORT.")]  # fmt: skip
-TrustCode = Annotated[bool, Option("--trust-code", callback=_trust_code,
-    help="Run code that the recipe names (module:function).")]  # fmt: skip
-Seed = Annotated[int | None, Option(help="Noise seed; by default the recipe's.")]
+def opt(*parts: str, **more: Any) -> Any:
+    """An option by its names, if not only the parameter's own, its help, and the default that help shows."""
+    own_names = [part for part in parts if part.startswith("-")]
+    text, *default = parts[len(own_names) :]
+    return Option(*own_names, help=text, show_default=default[0] if default else True, **more)
 
 
-def names(text: str) -> list[str]:
-    """The parts of a list such as we,mme."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+def arg(text: str, default: str | bool = True) -> Any:
+    return Argument(help=text, show_default=default)
 
 
-def numbers(option: str, text: str) -> list[float]:
-    """The numbers in a list such as 0,0.25,0.5."""
-    try:
-        return [float(part) for part in names(text)]
-    except ValueError as error:
-        raise UserError(f"{option} takes numbers such as 0,0.25,0.5; given: {text!r}") from error
+# fmt: off
+Run = Annotated[Path, arg("A run folder made by `shieldwall train`, or a pretrained name.")]
+DataDir = Annotated[Path | None, opt(
+    "Data folder to search first, before $SHIELDWALL_DATA and the cache folder.", "only these")]
+Device = Annotated[str | None, opt("cpu, cuda, cuda:1, ...; by default a GPU if there is one.")]
+On = Annotated[str, opt("Where to work: local (this machine), ray (the Ray cluster of this machine, "
+    "or a new one on it) or ray://HOST:PORT.")]
+TrustCode = Annotated[bool, opt(
+    "--trust-code", "Run code that the recipe names (module:function).", callback=_trust_code)]
+Seed = Annotated[int | None, opt("Noise seed; by default the recipe's.")]
+# fmt: on

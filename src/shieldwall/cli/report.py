@@ -15,22 +15,11 @@ from urllib.parse import quote
 
 import typer
 from rich.table import Table
-from typer import Argument, Option
 
-from shieldwall.cli.options import (
-    DataDir,
-    Device,
-    PlainGroup,
-    Run,
-    Seed,
-    TrustCode,
-    console,
-    names,
-    numbers,
-    say,
-)  # fmt: skip
+from shieldwall.cli.options import DataDir, Device, PlainGroup, Run, Seed, TrustCode, arg, console, opt, say
 from shieldwall.errors import UserError, require
 from shieldwall.runs.pretrained import PACKAGED, resolve_run
+from shieldwall.texts import names, numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,29 +34,22 @@ theory_app = typer.Typer(cls=PlainGroup, help=_HELP, no_args_is_help=True)
 
 
 def report_command(
-    runs: Annotated[list[Path], Argument(
-        help="Run folders, packed runs, pretrained names, certificate folders, or other tools' logs.")],
-    radii: Annotated[str, Option(show_default="round ones up to the largest certified",
-        help="Radii of the table, such as 0,0.25,0.5.")] = "",
-    votes: Annotated[str, Option(help="Show these votes only, such as we,mme; by default all.")] = "",
-    intervals: Annotated[bool, Option("--intervals", help="Show 95% confidence intervals.")] = False,
-    envelope: Annotated[bool, Option("--envelope", help="One row, the best, for all sigmas.")] = False,
-    best_over: Annotated[str, Option(
-        show_default="a row for each run",
-        help="Show one row for the runs that differ in these keys, such as rho,sigma: the best.")] = "",
-    choose_on: Annotated[str, Option(show_default="the certificates shown",
-        help="Choose these best runs by other certificates: held-out, from "
-        "`certify --held-out`; the numbers shown stay those of the test inputs.")] = "",
-    table: Annotated[list[Path] | None, Option(
-        show_default="no file",
-        help="Write the table (.tex, .md or .csv); repeat it for more files.")] = None,
-    plot: Annotated[list[Path] | None, Option(
-        show_default="no file",
-        help="Plot the curves (.png, .pdf or .svg); repeat it for more files.")] = None,
-    html: Annotated[Path | None, Option(show_default="no file",
-        help="Write an interactive HTML page.")] = None,
-    by_class: Annotated[bool, Option(
-        "--by-class", help="Show the distribution of p_A and certified accuracy by class.")] = False,
+    runs: Annotated[list[Path], arg("Runs, packed runs, pretrained names, certificates, other tools' logs.")],
+    radii: Annotated[str, opt("Radii of the table, such as 0,0.25,0.5.", "round ones")] = "",
+    votes: Annotated[str, opt("Show these votes only, such as we,mme; by default all.")] = "",
+    intervals: Annotated[bool, opt("--intervals", "Show 95% confidence intervals.")] = False,
+    envelope: Annotated[bool, opt("--envelope", "One row, the best, for all sigmas.")] = False,
+    best_over: Annotated[str, opt("Show one row for the runs that differ in these keys, such as rho,sigma: "
+        "the best.", "a row for each run")] = "",
+    choose_on: Annotated[str, opt("Choose these best runs by other certificates: held-out, from `certify "
+        "--held-out`; the numbers shown stay those of the test inputs.",
+        "the certificates shown")] = "",
+    table: Annotated[list[Path] | None, opt(
+        "Write the table (.tex, .md or .csv); repeat it for more files.", "no file")] = None,
+    plot: Annotated[list[Path] | None, opt(
+        "Plot the curves (.png, .pdf or .svg); repeat it for more files.", "no file")] = None,
+    html: Annotated[Path | None, opt("Write an interactive HTML page.", "no file")] = None,
+    by_class: Annotated[bool, opt("--by-class", "Show p_A, and certified accuracy by class.")] = False,
     data_dir: DataDir = None,
 ) -> None:  # fmt: skip
     """Show certified accuracy by radius, clean accuracy, ACR and abstentions.
@@ -88,9 +70,10 @@ def report_command(
         advice = "leave out --best-over and --choose-on, or --html"
         raise UserError(f"--html shows each run and its own envelopes; {advice}")
     chosen_radii, chosen_votes = numbers("--radii", radii) or None, names(votes)
-    for path in table or ():
+    tables, plots = table or [], plot or []
+    for path in tables:
         check_table_path(path)
-    for path in plot or ():
+    for path in plots:
         check_figure_path(path)
     records = read_runs(_certified(path) for path in runs)
     if is_board := len(records) > len(runs):
@@ -111,12 +94,12 @@ def report_command(
         console.print(replace(comparison, rows=list(of_scale)), crop=False)
     for part in hidden_tables(rows, chosen_radii, dataset_spec) if by_class else ():
         console.print(to_terminal(part), crop=False)
-    for path in (*(table or ()), *(plot or ())):
+    for path in (*tables, *plots):
         comparison.save(path)
-    for path in table or ():
+    for path in tables:
         say(f"table: {path}")
-    if plot:
-        say(f"plot: {', '.join(map(str, plot))}")
+    if plots:
+        say(f"plot: {', '.join(map(str, plots))}")
     if html is not None:
         pages = rows_of(records, chosen_votes, average_seeds=False)
         write = write_board if is_board else write_page
@@ -186,11 +169,9 @@ def _certified(path: Path) -> Path:
 
 
 def verify_command(
-    runs: Annotated[list[Path], Argument(help="Runs, packed runs, certificate files, or pretrained names.")],
-    redraw: Annotated[int, Option(
-        show_default="0",
-        help="Draw this many random inputs of each run again, and compare their counts.", min=0)] = 0,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object for each run.")] = False,
+    runs: Annotated[list[Path], arg("Runs, packed runs, certificate files, or pretrained names.")],
+    redraw: Annotated[int, opt("Draw this many inputs of each run again; compare counts.", "0", min=0)] = 0,
+    as_json: Annotated[bool, opt("--json", "Print one JSON object for each run.")] = False,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Check that certificates are what their counts give, and that no file of a run has changed.
@@ -210,15 +191,14 @@ def verify_command(
 
 
 def gate_command(
-    run: Annotated[Path, Argument(help="A certified run folder, a packed run, or another tool's log.")],
-    at: Annotated[float, Option(help="The radius.")],
-    at_least: Annotated[float, Option(help="The certified accuracy wanted there, such as 0.6.")],
-    confidence: Annotated[float, Option(help="Of the lower bound and of the comparison.")] = 0.95,
-    not_worse_than: Annotated[Path | None, Option(
-        show_default="no comparison",
-        help="Another run on the same inputs, such as the last release's.")] = None,
-    vote: Annotated[str, Option(help="The vote; by default we, or the only one that there is.")] = "",
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
+    run: Annotated[Path, arg("A certified run folder, a packed run, or another tool's log.")],
+    at: Annotated[float, opt("The radius.")],
+    at_least: Annotated[float, opt("The certified accuracy wanted there, such as 0.6.")],
+    confidence: Annotated[float, opt("Of the lower bound and of the comparison.")] = 0.95,
+    not_worse_than: Annotated[Path | None, opt(
+        "Another run on the same inputs, such as the last release's.", "no comparison")] = None,
+    vote: Annotated[str, opt("The vote; by default we, or the only one that there is.")] = "",
+    as_json: Annotated[bool, opt("--json", "Print one JSON object.")] = False,
 ) -> None:  # fmt: skip
     """Exit with 0 if certified accuracy is high enough, and with 1 if not: for pipelines.
 
@@ -244,16 +224,13 @@ def gate_command(
 
 def attack_command(
     run: Run,
-    lengths: Annotated[str, Option(
-        help="L2 lengths of the attack, such as 0.25,0.5; by default 1 to 4 times sigma.")] = "",
-    vote: Annotated[str, Option(help="The vote that is attacked: we, mme, member-1, ...")] = "we",
-    steps: Annotated[int, Option(help="PGD steps.")] = 20,
-    samples: Annotated[int, Option(help="Noise samples of each gradient.")] = 32,
-    n: Annotated[int, Option(help="Noise samples that judge each attacked image.")] = 1_000,
-    every: Annotated[int | None, Option(show_default="the recipe's",
-        help="Attack only every K-th test input.", min=1)] = None,
-    limit: Annotated[int | None, Option(show_default="the recipe's",
-        help="Attack at most N inputs.", min=1)] = None,
+    lengths: Annotated[str, opt("L2 lengths, such as 0.25,0.5; by default 1 to 4 times sigma.")] = "",
+    vote: Annotated[str, opt("The vote that is attacked: we, mme, member-1, ...")] = "we",
+    steps: Annotated[int, opt("PGD steps.")] = 20,
+    samples: Annotated[int, opt("Noise samples of each gradient.")] = 32,
+    n: Annotated[int, opt("Noise samples that judge each attacked image.")] = 1_000,
+    every: Annotated[int | None, opt("Attack only every K-th test input.", "the recipe's", min=1)] = None,
+    limit: Annotated[int | None, opt("Attack at most N inputs.", "the recipe's", min=1)] = None,
     seed: Seed = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
@@ -288,12 +265,11 @@ def attack_command(
 
 
 def serve_command(
-    runs: Annotated[list[Path], Argument(
-        help="Trained run folders or pretrained names on one data set, such as several sigmas.")],
-    port: Annotated[int | None, Option(help="By default 8080 or the next free.", min=0, max=65_535)] = None,
-    host: Annotated[str, Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
+    runs: Annotated[list[Path], arg("Runs or pretrained names on one data set, such as several sigmas.")],
+    port: Annotated[int | None, opt("By default 8080 or the next free.", min=0, max=65_535)] = None,
+    host: Annotated[str, opt("Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     data_dir: DataDir = None, device: Device = None,
-    open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    open_page: Annotated[bool, opt("--open/--no-open", "Open the page in a browser.")] = True,
     trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Show a local page: draw, choose or upload an image and watch its certificate grow.
@@ -328,14 +304,11 @@ def theory() -> None:
 @theory_app.command("diagnose")
 def diagnose_command(
     run: Run,
-    radius: Annotated[float | None, Option(help="Radius r of the indicator ERI; by default sigma.")] = None,
-    draws: Annotated[int, Option(help="Noise samples for the gradients at each input.")] = 200,
-    n: Annotated[int | None, Option(
-        help="Noise samples of a certificate; by default the recipe's, at most 10,000.")] = None,
-    every: Annotated[int | None, Option(
-        help="Diagnose every N-th test input; by default about 100, spread evenly.")] = None,
-    limit: Annotated[int | None, Option(show_default="all of these",
-        help="Diagnose at most N inputs.")] = None,
+    radius: Annotated[float | None, opt("Radius r of the indicator ERI; by default sigma.")] = None,
+    draws: Annotated[int, opt("Noise samples for the gradients at each input.")] = 200,
+    n: Annotated[int | None, opt("Samples per certificate; by default the recipe's, at most 10,000.")] = None,
+    every: Annotated[int | None, opt("Diagnose every N-th input; by default about 100, evenly.")] = None,
+    limit: Annotated[int | None, opt("Diagnose at most N inputs.", "all of these")] = None,
     seed: Seed = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Measure margins, gradients, ERI, transferability, and what the paper's corollaries predict.

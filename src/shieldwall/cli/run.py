@@ -5,28 +5,26 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rich.table import Table
-from typer import Argument, Option
 
-from shieldwall.cli.options import DataDir, Device, On, Run, Seed, TrustCode, console, names, numbers, say
+from shieldwall.cli.options import DataDir, Device, On, Run, Seed, TrustCode, arg, console, opt, say
 from shieldwall.cli.report import report_command
 from shieldwall.errors import UserError
 from shieldwall.runs.pretrained import resolve_run, resolve_sources
+from shieldwall.texts import names, numbers
 
 CERTIFICATES, HELD_OUT = "certificates", "held-out"
 
 
 def train_command(
-    recipe: Annotated[str, Argument(help="A recipe's name (`shieldwall recipes`) or a YAML file.")],
-    out: Annotated[Path | None, Option(help="The run folder; by default runs/RECIPE.")] = None,
-    start: Annotated[list[str] | None, Option("--from", show_default="new members, or what the recipe names",
-        help="Start from the members of this trained run "
-        "or pretrained name, or from a file of weights; repeat it for members of several.")] = None,
-    assignments: Annotated[list[str] | None, Option(
-        "--set", metavar="KEY=VALUE", show_default="the recipe as it is",
-        help="Change a key of the recipe, such as schedule.epochs=10.")] = None,
-    seed: Annotated[int | None, Option(
-        help="Seed of the initial weights, batches and noise; by default the recipe's.")] = None,
-    tensorboard: Annotated[bool, Option("--tensorboard", help="Write TensorBoard event files.")] = False,
+    recipe: Annotated[str, arg("A recipe's name (`shieldwall recipes`) or a YAML file.")],
+    out: Annotated[Path | None, opt("The run folder; by default runs/RECIPE.")] = None,
+    start: Annotated[list[str] | None, opt("--from", "Start from the members of this trained run or "
+        "pretrained name, or from a file of weights; repeat it for members of several.",
+        "new members, or what the recipe names")] = None,
+    assignments: Annotated[list[str] | None, opt("--set", "Change a key of the recipe, such as "
+        "schedule.epochs=10.", "the recipe as it is", metavar="KEY=VALUE")] = None,
+    seed: Annotated[int | None, opt("Seed of weights, batches and noise; by default the recipe's.")] = None,
+    tensorboard: Annotated[bool, opt("--tensorboard", "Write TensorBoard event files.")] = False,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Train a recipe's members into a run folder.
@@ -59,14 +57,11 @@ def train_command(
 
 def tune_weights_command(
     run: Run,
-    method: Annotated[str, Option(help="sween (learned) or grid (searched in steps of 0.1).")] = "sween",
-    objective: Annotated[str, Option(help="What the grid search maximises: accuracy (under noise) or "
-        "certified (accuracy at --radius).")] = "accuracy",
-    radius: Annotated[float | None, Option(
-        show_default="none; certified needs it",
-        help="The radius at which to maximise certified accuracy.")] = None,
-    copies: Annotated[int | None, Option(
-        help="Noisy copies of each held-out image; by default 10, or 100 for certified.")] = None,
+    method: Annotated[str, opt("sween (learned) or grid (searched in steps of 0.1).")] = "sween",
+    objective: Annotated[str, opt("What the grid search maximises: accuracy (under noise) or certified "
+        "(accuracy at --radius).")] = "accuracy",
+    radius: Annotated[float | None, opt("Radius of certified accuracy.", "none; certified needs it")] = None,
+    copies: Annotated[int | None, opt("Noisy copies of images; by default 10, or 100 for certified.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Tune the weights of the weighted vote on images held out from training.
@@ -91,70 +86,49 @@ def tune_weights_command(
 
 
 def certify_command(
-    run: Annotated[Path | None, Argument(show_default="none; --model takes its place",
-        help="A run folder made by `shieldwall train`, or a pretrained name.")] = None,
-    files: Annotated[list[Path] | None, Argument(
-        show_default="test inputs", help="Certify these image files only, and print the answers.")] = None,
-    model: Annotated[str | None, Option(show_default="none",
-        help="Instead of RUN: your own model, module:function or hf:FOLDER, "
-        "at --images and --sigma.")] = None,
-    images: Annotated[Path | None, Option(
-        show_default="none", help="Folder of images, with a folder for each class or labels.csv.")] = None,
-    labels: Annotated[Path | None, Option(
-        show_default="labels.csv in the folder, or its class folders",
-        help="CSV file with the columns file,label for --images.")] = None,
-    size: Annotated[int | None, Option(
-        show_default="as they are",
-        help="Resize and cut --images to squares of this side, such as 224.")] = None,
-    sigma: Annotated[float | None, Option(show_default="none",
-        help="Standard deviation of the noise for --model.")] = None,
-    out: Annotated[Path | None, Option(help="The run folder for --model; by default runs/FUNCTION.")] = None,
-    n0: Annotated[int | None, Option(
-        show_default="the recipe's; with --model 100",
-        help="Number of noise samples that select the class, for example 100.")] = None,
-    n: Annotated[int | None, Option("--n", "-n", show_default="the recipe's; with --model 100,000",
-        help="Number of noise samples that bound its "
-        "probability, for example 10000; with --radii the maximum.")] = None,
-    alpha: Annotated[float | None, Option(
-        show_default="the recipe's; with --model 0.001",
-        help="Failure probability of each certificate, for example 0.001.")] = None,
-    every: Annotated[int | None, Option(show_default="the recipe's; with --model all",
-        help="Certify only every K-th test input, for example 10.")] = None,
-    limit: Annotated[int | None, Option(show_default="the recipe's",
-        help="Certify at most N inputs, for example 100.")] = None,
+    run: Annotated[Path | None, arg("A run folder made by `shieldwall train`, or a pretrained name.",
+        "none; --model takes its place")] = None,
+    files: Annotated[list[Path] | None, arg("Certify and print these image files.", "test inputs")] = None,
+    model: Annotated[str | None, opt("Instead of RUN: your own model, module:function or hf:FOLDER, at "
+        "--images and --sigma.", "none")] = None,
+    images: Annotated[Path | None, opt("Folder of images, with class folders or labels.csv.", "none")] = None,
+    labels: Annotated[Path | None, opt("CSV file with the columns file,label for --images.",
+        "labels.csv in the folder, or its class folders")] = None,
+    size: Annotated[int | None, opt("Resize and cut --images to this side, e.g. 224.", "as they are")] = None,
+    sigma: Annotated[float | None, opt("Standard deviation of the noise for --model.", "none")] = None,
+    out: Annotated[Path | None, opt("The run folder for --model; by default runs/FUNCTION.")] = None,
+    n0: Annotated[int | None, opt("Number of noise samples that select the class, for example 100.",
+        "the recipe's; with --model 100")] = None,
+    n: Annotated[int | None, opt("--n", "-n", "Number of noise samples that bound its probability, for "
+        "example 10000; with --radii the maximum.", "the recipe's; with --model 100,000")] = None,
+    alpha: Annotated[float | None, opt("Failure probability of each certificate, for example 0.001.",
+        "the recipe's; with --model 0.001")] = None,
+    every: Annotated[int | None, opt("Certify only every K-th test input, for example 10.",
+        "the recipe's; with --model all")] = None,
+    limit: Annotated[int | None, opt("Certify at most N inputs, for example 100.", "the recipe's")] = None,
     seed: Seed = None,
-    to: Annotated[str, Option(help="Folder to write, inside the run folder.")] = CERTIFICATES,
-    held_out: Annotated[bool, Option("--held-out", help="Certify the training images held out "
-        "(holdout_every), into the folder held-out, for `report --choose-on held-out`.")] = False,
-    votes: Annotated[str, Option(help="Certify these votes only, for example we,mme; by default all: "
-        "member-1, ..., we, mme, eas.")] = "",
-    radii: Annotated[str, Option(show_default="the recipe's, mostly none: every input has n samples",
-        help="Stop sampling an input once each of these radii is certified or "
-        "ruled out, e.g. 0.25,0.5.")] = "",
-    correct_only: Annotated[bool, Option("--correct-only", help="For tables: draw no samples to bound an "
-        "input for which every vote selected a wrong class.")] = False,
-    bound: Annotated[str | None, Option(
-        show_default="the recipe's",
-        help="Confidence bound: one-sided, or two-sided (with the runner-up).")] = None,
-    norm: Annotated[str | None, Option(
-        help="Norm of the radii: l1, l2 or linf; by default the norm of the noise.")] = None,
-    exact_noise: Annotated[bool | None, Option(
-        "--exact-noise", help="Use exact integer noise, for 8-bit images.")] = None,
-    precision: Annotated[str | None, Option(
-        show_default="the recipe's",
-        help="float32, tf32, float16 or bfloat16. Each precision is a different classifier.")] = None,
-    compile: Annotated[bool | None, Option(
-        "--compile/--no-compile", show_default="the recipe's",
-        help="Use torch.compile: faster for long runs.")] = None,
-    batch_size: Annotated[int | None, Option(
-        show_default="one that suits the device",
-        help="Samples per forward pass. Affects speed only, up to rounding.")] = None,
-    shard: Annotated[str | None, Option(show_default="all inputs",
-        help="Certify one part of the inputs, for example 3/16, or auto in a "
-        "job array; then `merge`.")] = None,
+    to: Annotated[str, opt("Folder to write, inside the run folder.")] = CERTIFICATES,
+    held_out: Annotated[bool, opt("--held-out", "Certify the training images held out (holdout_every), into "
+        "the folder held-out, for `report --choose-on held-out`.")] = False,
+    votes: Annotated[str, opt("These votes only, such as we,mme,member-1,eas; by default all.")] = "",
+    radii: Annotated[str, opt("Stop sampling an input once each of these radii is certified or ruled out, "
+        "e.g. 0.25,0.5.", "the recipe's, mostly none: every input has n samples")] = "",
+    correct_only: Annotated[bool, opt("--correct-only", "For tables: draw no samples to bound an input for "
+        "which every vote selected a wrong class.")] = False,
+    bound: Annotated[str | None, opt("Bound: one-sided or two-sided (runner-up).", "the recipe's")] = None,
+    norm: Annotated[str | None, opt("Norm of radii: l1, l2 or linf; by default that of the noise.")] = None,
+    exact_noise: Annotated[bool | None, opt("--exact-noise", "Exact integer noise (8-bit images).")] = None,
+    precision: Annotated[str | None, opt("float32, tf32, float16 or bfloat16. Each precision is a different "
+        "classifier.", "the recipe's")] = None,
+    compile: Annotated[bool | None, opt("--compile/--no-compile",
+        "Use torch.compile: faster for long runs.", "the recipe's")] = None,
+    batch_size: Annotated[int | None, opt("Samples per forward pass. Affects speed only, up to rounding.",
+        "one that suits the device")] = None,
+    shard: Annotated[str | None, opt("Certify one part of the inputs, for example 3/16, or auto in a job "
+        "array; then `merge`.", "all inputs")] = None,
     on: On = "local",
-    jobs: Annotated[int | None, Option(help="Number of processes, with one thread each; by default 1, "
-        "on Ray one for each GPU or core.")] = None,
+    jobs: Annotated[int | None, opt(
+        "Number of processes, with one thread each; by default 1, on Ray one for each GPU or core.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Certify test inputs for every member, WE and MME, and the ensemble after smoothing, in one pass.
@@ -208,9 +182,7 @@ def certify_command(
         _say_report(certified.path, to)
 
 
-def merge_command(
-    run: Run, to: Annotated[str, Option(help="The same as for `certify`.")] = CERTIFICATES
-) -> None:
+def merge_command(run: Run, to: Annotated[str, opt("The same as for `certify`.")] = CERTIFICATES) -> None:
     """Put the shards of `certify --shard` together, to the files that one process writes."""
     from shieldwall.runs.shards import merge_run
 
@@ -223,17 +195,16 @@ def _say_report(run: Path, to: str) -> None:
 
 def predict_command(
     run: Run,
-    images: Annotated[list[Path] | None, Argument(show_default="none",
-        help="Image files of the model's size.")] = None,
-    index: Annotated[str, Option(show_default="none", help="Test inputs by number, such as 0,7,12.")] = "",
-    vote: Annotated[str, Option(help="The vote that answers: we, mme, member-1, ...")] = "we",
-    n: Annotated[int, Option(help="Number of noise samples per input.")] = 1_000,
-    alpha: Annotated[float, Option(help="Failure probability of each answer.")] = 0.001,
-    seed: Annotated[int | None, Option(
-        help="Noise seed, to get the same answers again; by default a fresh one that nobody knows.")] = None,
-    precision: Annotated[str | None, Option(help="As for `certify`; by default the recipe's.")] = None,
-    exact_noise: Annotated[bool | None, Option(
-        "--exact-noise/--no-exact-noise", help="The same as for `certify`; by default the recipe's.")] = None,
+    images: Annotated[list[Path] | None, arg("Image files of the model's size.", "none")] = None,
+    index: Annotated[str, opt("Test inputs by number, such as 0,7,12.", "none")] = "",
+    vote: Annotated[str, opt("The vote that answers: we, mme, member-1, ...")] = "we",
+    n: Annotated[int, opt("Number of noise samples per input.")] = 1_000,
+    alpha: Annotated[float, opt("Failure probability of each answer.")] = 0.001,
+    seed: Annotated[int | None, opt(
+        "Noise seed, to get the same answers again; by default a fresh one that nobody knows.")] = None,
+    precision: Annotated[str | None, opt("As for `certify`; by default the recipe's.")] = None,
+    exact_noise: Annotated[bool | None, opt("--exact-noise/--no-exact-noise",
+        "The same as for `certify`; by default the recipe's.")] = None,
     data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Classify images with the smoothed ensemble. It abstains where the two leading classes are too close.
@@ -258,7 +229,7 @@ def predict_command(
 
 
 def demo_command(
-    out: Annotated[Path, Option(help="The run folder.")] = Path("runs/demo"), device: Device = None
+    out: Annotated[Path, opt("The run folder.")] = Path("runs/demo"), device: Device = None
 ) -> None:
     """Train, certify and report three members on handwritten digits, with no download.
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from typer import Option
 
-from shieldwall.cli.options import DataDir, Device, On, PlainGroup, TrustCode, console, numbers, say
+from shieldwall.cli.options import DataDir, Device, On, PlainGroup, TrustCode, arg, console, opt, say
 from shieldwall.cli.report import write_page
 from shieldwall.errors import require
+from shieldwall.texts import numbers
 
 if TYPE_CHECKING:
     from shieldwall.studies.steps import Places
@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 
 _HELP = "Sets of runs: every table and figure of the paper, or a YAML file of your own."
 study_app = typer.Typer(cls=PlainGroup, help=_HELP, no_args_is_help=True)
-Name = Annotated[str, typer.Argument(help="A study's name (`shieldwall study list`) or a YAML file.")]
-Rows = Annotated[str, Option(help="Only the rows that match, such as 'drt*', and what they start from.")]
-Sigma = Annotated[str, Option(show_default="all", help="Only these sigmas, such as 0.5,1.0.")]
-Scale = Annotated[str, Option(
-    help="A share of the epochs, inputs and draws, such as 0.1; `tiny` to try it out.")]  # fmt: skip
-Runs = Annotated[list[Path] | None, Option(
-    "--runs", show_default="runs",
-        help="Folder with runs, made by a study or by hand; new ones go to the first.")]  # fmt: skip
+Name = Annotated[str, arg("A study's name (`shieldwall study list`) or a YAML file.")]
+Rows = Annotated[str, opt("Only the rows that match, such as 'drt*', and what they start from.")]
+Sigma = Annotated[str, opt("Only these sigmas, such as 0.5,1.0.", "all")]
+Scale = Annotated[str, opt("A share of the epochs, inputs and draws, such as 0.1; `tiny` to try it out.")]
+Runs = Annotated[list[Path] | None, opt("--runs",
+    "Folder with runs, made by a study or by hand; new ones go to the first.", "runs")]  # fmt: skip
 
 
 @study_app.command("list")
@@ -43,7 +41,7 @@ def list_command() -> None:
 @study_app.command("show")
 def show_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", runs: Runs = None,
-    cost: Annotated[bool, Option("--cost/--no-cost", help="Time one step of each kind, once.")] = True,
+    cost: Annotated[bool, opt("--cost/--no-cost", "Time one step of each kind, once.")] = True,
     data_dir: DataDir = None, device: Device = None,
 ) -> None:  # fmt: skip
     """Show a study's rows and steps: done, running, failed or missing, and what is left to pay."""
@@ -73,10 +71,8 @@ def show_command(
 @study_app.command("run")
 def run_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", on: On = "local",
-    jobs: Annotated[int | None, Option(
-        help="Number of workers; by default one for each GPU, or for each core.")] = None,
-    minutes: Annotated[float | None, Option(show_default="no limit",
-        help="Stop after this time; the same command resumes.")] = None,
+    jobs: Annotated[int | None, opt("Workers; by default one for each GPU, or for each core.")] = None,
+    minutes: Annotated[float | None, opt("Stop after so long; the same command resumes.", "no limit")] = None,
     runs: Runs = None, data_dir: DataDir = None, device: Device = None, trust_code: TrustCode = False,
 ) -> None:  # fmt: skip
     """Train, tune, certify and pack all runs of a study, or what is missing of them.
@@ -103,9 +99,9 @@ def run_command(
 @study_app.command("report")
 def report_command(
     name: Name, rows: Rows = "*", sigma: Sigma = "", scale: Scale = "1", runs: Runs = None,
-    to: Annotated[list[Path] | None, Option(show_default="no file",
-        help="Write a file: .md or .html (everything), .tex (the "
-        "tables), .png, .pdf or .svg (the curves, a file for each panel). Repeat it for more files.")] = None,
+    to: Annotated[list[Path] | None, opt("Write a file: .md or .html (everything), .tex (the tables), .png, "
+        ".pdf or .svg (the curves, a file for each panel). Repeat it for more files.",
+        "no file")] = None,
     data_dir: DataDir = None, device: Device = None,
 ) -> None:  # fmt: skip
     """Show a study's results: the paper's tables with ours beside them, and what is not measured yet."""

@@ -3,9 +3,9 @@
 `shieldwall report` prints and writes the same values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,6 @@ class Comparison:
     rows: Sequence[Row]
     radii: Sequence[float] | None = None  #: those of the table; by default round ones
     intervals: bool = False  #: whether to show 95% confidence intervals
-
     is_paired: bool = False  #: whether the table of two rows ends with the paired test of them
 
     @cached_property
@@ -74,10 +73,10 @@ class Comparison:
     def save(self, path: str | Path) -> None:
         """Write the table (.tex, .md or .csv) or the plot (.png, .pdf or .svg), by the file's suffix."""
         path = Path(path)
-        if (suffix := path.suffix.lower()) in formats.TABLE_SUFFIXES:
-            forms = {".csv": self.to_csv, ".md": self.to_markdown}
-            text = forms[suffix]() if suffix in forms else self.to_latex(path.stem)
-            return write_output(path, text.encode())
+        forms: dict[str, Callable[[], str]] = {".csv": self.to_csv, ".md": self.to_markdown}
+        forms[".tex"] = partial(self.to_latex, path.stem)
+        if form := forms.get(path.suffix.lower()):
+            return write_output(path, form().encode())
         require("report", "a plot")
         about = describe_figure(self.rows, intervals=self.intervals)
         figure = accuracy_figure(self.rows, intervals=self.intervals)

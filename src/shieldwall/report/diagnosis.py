@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from shieldwall.report.formats import PlainTable
-from shieldwall.report.plots import COLOURS, empty_figure, figure_bytes
+from shieldwall.report.plots import COLOURS, empty_figure, figure_bytes, plain_axes
 from shieldwall.results.certificates import Floats
 from shieldwall.theory.diagnosis import EQUAL, Diagnosis
 from shieldwall.theory.strategies import PREMISES_FAIL, VERDICTS
@@ -130,7 +130,8 @@ def _comparison_notes(diagnosis: Diagnosis, inputs: str) -> Iterator[str]:
 
 def roc_figure(curve: Roc) -> "Figure":
     """fig:roc: does X predict at which inputs MME has the larger certified radius?"""
-    figure, axes = empty_figure(4.2, 4.0)
+    figure = empty_figure(4.2, 4.0)
+    axes = plain_axes(figure.add_subplot(facecolor="white"))
     label = f"area {curve.area:.2f} $\\pm$ {curve.error:.2f} (paper: {PAPERS_AREA})"
     axes.plot(curve.false_positive, curve.true_positive, color=COLOURS[0], linewidth=2.1, label=label)
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.9, dashes=(4, 1.5), label="chance")
@@ -148,7 +149,7 @@ def _mean(values: Floats) -> str:
 
 def _known_mean(values: Floats) -> str:
     known = values[~np.isnan(values)]
-    return f"{known.mean():.3f}" if len(known) else "-"
+    return _mean(known) if len(known) else "-"
 
 
 def _known(values: Floats, cell: str) -> str:

@@ -150,21 +150,13 @@ def to_latex(table: Table, label: str = "certified-accuracy") -> str:
             below = (rf"{{\scriptsize {margin}}}" if margin else "" for margin in margins)
             body.append(_latex_line(["", *below]))
     lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}",
-        r"\centering",
+        r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering",
         rf"\caption{{{' '.join(map(_sentence, [table.title, *table.notes]))}}}",
         rf"\label{{tab:{re.sub('[^A-Za-z0-9.:_-]+', '-', label)}}}",
-        r"\smallskip",
-        rf"\begin{{tabular}}{{l{'r' * len(columns)}}}",
-        r"\toprule",
+        r"\smallskip", rf"\begin{{tabular}}{{l{'r' * len(columns)}}}", r"\toprule",
         *(_latex_line(["", *(escape_latex(column.heading[k]) for column in columns)]) for k in range(2)),
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
+        r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}",
+    ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

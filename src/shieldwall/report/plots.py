@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from io import BytesIO
-from itertools import takewhile
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,31 +30,23 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, distinct for the colour-blind, without the yellow that is hard to see on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES: tuple[Any, ...] = tuple(
-    (0, dashes)
-    for dashes in ((4, 1.5), (1.2, 1.2), (5, 1.5, 1.2, 1.5), (2.4, 1.2), (5, 1.2, 1.2, 1.2, 1.2, 1.2))
-)
-_NEARLY_SOLID: tuple[Any, ...] = ("-", (0, (7, 1.4)), (0, (7, 1.4, 1.4, 1.4)))
-"""Of several runs with DRT."""
+_PATTERNS = ((4, 1.5), (1.2, 1.2), (5, 1.5, 1.2, 1.5), (2.4, 1.2), (5, 1.2, 1.2, 1.2, 1.2, 1.2))
+_DASHES: tuple[Any, ...] = tuple((0, pattern) for pattern in _PATTERNS)
+_NEARLY_SOLID: tuple[Any, ...] = ("-", (0, (7, 1.4)), (0, (7, 1.4, 1.4, 1.4)))  #: of several runs with DRT
 _STRONG, _THIN = 2.1, 0.9
-_ROAD = {"linewidth": 3.6, "alpha": 0.5}
-"""A solid line below dashes of its colour."""
+_ROAD = {"linewidth": 3.6, "alpha": 0.5}  #: A solid line below dashes of its colour
 _Box = tuple[float, float, float, float]
 """The left and the lower end, the width and the height of a text, in shares of the axes."""
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-MAX_CURVES = 8
-"""Of one panel."""
+MAX_CURVES = 8  #: of one panel
 _PER_LINE = 3
 _GAP = 0.008
 _LETTER, _LINE = 0.0117, 0.052
 """The width of a letter and the height of a line, as shares of the axes, measured on figures of this size."""
-_POINTS = 200
-"""Of a curve, where its label may stand."""
-_PANEL_SCALE = 1.4
-"""How much larger a letter is beside the axes of a small panel."""
+_POINTS = 200  #: of a curve, where its label may stand
+_PANEL_SCALE = 1.4  #: how much larger a letter is beside the axes of a small panel
 _BELOW: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.17), "borderaxespad": 0.0}
-_MAX_STEPS = 1000
-"""More steps of a band cannot be seen, and make the file large."""
+_MAX_STEPS = 1000  #: more steps of a band cannot be seen, and make the file large
 
 # Without these each file would hold the date and the version that drew it, and never be the same twice.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -95,12 +87,11 @@ def describe_figure(rows: Sequence[Row], *, intervals: bool = False) -> str:
     return "; ".join(lines).replace("in brackets: ", "bands: ")
 
 
-def empty_figure(width: float, height: float) -> "tuple[Figure, Axes]":
+def empty_figure(width: float, height: float) -> "Figure":
     # Here, not at the top: matplotlib is slow to import, and most commands draw nothing.
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    return figure, plain_axes(figure.add_subplot(facecolor="white"))
+    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
 def plain_axes(axes: "Axes") -> "Axes":
@@ -112,35 +103,27 @@ def plain_axes(axes: "Axes") -> "Axes":
 
 
 def accuracy_figure(
-    rows: Sequence[Row],
-    radii: Sequence[float] | None = None,
-    *,
-    intervals: bool = False,
-    axes: "Axes | None" = None,
-) -> "Figure":
+    rows: Sequence[Row], radii: Sequence[float] | None = None,
+    *, intervals: bool = False, axes: "Axes | None" = None,
+) -> "Figure":  # fmt: skip
     """The exact step curve of each row: A(r) against r, in a figure of its own or in `axes`.
 
     `radii`, where given, are the ticks of the radius axis. The band is the standard deviation over seeds to
     both sides, or with `intervals` the interval at 95%, for each radius by itself; the legend says which.
     """
     shared_norm(rows)  # refuses rows that do not stand in one figure
-    panels = _panels(rows) if axes is None else [("", rows)]
     if axes is not None:
-        figure = cast("Figure", axes.get_figure(root=True))
         _draw(plain_axes(axes), rows, radii, intervals)
-    elif len(panels) == 1:
-        figure, axes = empty_figure(6.4, 4.0)
-        _draw(axes, rows, radii, intervals)
-    else:
-        from matplotlib.figure import Figure
-
-        columns = min(_PER_LINE, len(panels))
-        lines = -(-len(panels) // columns)
-        figure = Figure(figsize=(4.6 * columns, 3.4 * lines), layout="constrained", facecolor="white")
-        for k, (title, of_panel) in enumerate(panels):
-            panel = plain_axes(figure.add_subplot(lines, columns, k + 1, facecolor="white"))
-            panel.set_title(title, fontsize="small", loc="left")
-            _draw(panel, of_panel, radii, intervals, styles(of_panel, by_sigma=len(sigmas_of(rows)) > 1))
+        return cast("Figure", axes.get_figure(root=True))
+    panels = _panels(rows)
+    columns = min(_PER_LINE, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = empty_figure(4.6 * columns, 3.4 * lines) if len(panels) > 1 else empty_figure(6.4, 4.0)
+    for k, (title, of_panel) in enumerate(panels):
+        panel = plain_axes(figure.add_subplot(lines, columns, k + 1, facecolor="white"))
+        panel.set_title(title, fontsize="small", loc="left")
+        looks = styles(of_panel, by_sigma=len(sigmas_of(rows)) > 1) if len(panels) > 1 else None
+        _draw(panel, of_panel, radii, intervals, looks)
     return figure
 
 
@@ -230,15 +213,10 @@ def _draw(
 def _common(labels: Sequence[str]) -> tuple[str, str]:
     """The whole words that all labels begin with, and those that all end with."""
     from_start, from_end = ([re.split(at, label) for label in labels] for at in ("(?<=[ -])", "(?= )"))
-    before = "".join(_equal(from_start))
-    after = "".join(reversed(_equal([words[::-1] for words in from_end])))
+    before = "".join(commonprefix(from_start))  # noqa: RUF071 - of lists of words
+    after = "".join(reversed(commonprefix([words[::-1] for words in from_end])))  # noqa: RUF071
     whole = len(labels) < 2 or min(map(len, labels)) <= len(before) + len(after)
     return ("", "") if whole else (before, after)
-
-
-def _equal(words: Sequence[Sequence[str]]) -> list[str]:
-    """The first ones, as long as they are the same everywhere."""
-    return [same[0] for same in takewhile(lambda each: len(set(each)) == 1, zip(*words, strict=False))]
 
 
 def _mark_limits(
@@ -252,9 +230,8 @@ def _mark_limits(
     for limit, (n, color) in limits.items():
         if 0 < limit <= right:
             style: dict[str, Any] = {"color": color, "textcoords": "offset points", "annotation_clip": False}
-            axes.annotate(
-                "\N{BLACK UP-POINTING TRIANGLE}", (limit, 0), (0, 0), ha="center", fontsize=5, **style
-            )
+            up = "\N{BLACK UP-POINTING TRIANGLE}"
+            axes.annotate(up, (limit, 0), (0, 0), ha="center", fontsize=5, **style)
             axes.annotate(f"limit of n = {n:,}", (limit, 0), (3, 4), rotation=90, fontsize=5.5, **style)
     return [(limit / right, 0.0, 0.025, 0.25) for limit in limits if 0 < limit <= right]
 
@@ -324,13 +301,9 @@ def styles(rows: Sequence[Row], *, by_sigma: bool = False) -> list[dict[str, Any
         solid = _NEARLY_SOLID if has_baseline else ("-", *_DASHES)
         dashes = _DASHES if has_baseline and not is_drt(row) else solid
         width = _THIN if row.is_member else _STRONG
-        lines[row] = {
-            "color": COLOURS[colour],
-            "linestyle": dashes[before[kind] % len(dashes)],
-            "linewidth": width,
-            # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
-            "zorder": 2 + width,
-        }
+        # Strong lines lie over the thin ones; dashes, which come later, over what is solid.
+        look = {"linestyle": dashes[before[kind] % len(dashes)], "linewidth": width, "zorder": 2 + width}
+        lines[row] = {"color": COLOURS[colour], **look}
         before[kind] += 1
         same = [other for other in rows if other.run == row.run and not other.is_member]
         if len(runs) > 1 and len(same) > 1 and row is same[0] and lines[row]["linestyle"] == "-":

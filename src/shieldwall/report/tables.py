@@ -18,10 +18,8 @@ from shieldwall.results.rows import Row, incomparable_settings, shared_norm, sig
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 NONE = "-"
 AT_LEAST = "\N{GREATER-THAN OR EQUAL TO}"
-STOPPED_EARLY = (
-    f"sampling stopped early: an ACR with {AT_LEAST} is a lower bound; "
-    "radii may be smaller than with all n samples"
-)
+_BOUND = f"sampling stopped early: an ACR with {AT_LEAST} is a lower bound"
+STOPPED_EARLY = f"{_BOUND}; radii may be smaller than with all n samples"
 Spec = Callable[[str], tuple[Any, Sequence[str]]]  #: shape and names of classes of a data set, by its name
 _LEVELS = (0.5, 0.9, 0.99, 0.999)
 _MOST_CLASSES = 10
@@ -184,9 +182,8 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
     if intervals:
         lines.append(_about_intervals(rows, averaged))
     elif averaged:
-        lines.append(
-            f"mean {PLUS_MINUS} standard deviation over {_span([row.seeds for row in averaged])} seeds"
-        )
+        seeds = _span([row.seeds for row in averaged])
+        lines.append(f"mean {PLUS_MINUS} standard deviation over {seeds} seeds")
     return [line for line in lines if line]
 
 

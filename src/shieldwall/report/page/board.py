@@ -18,8 +18,7 @@ from shieldwall.report.tables import result_columns, table_radii
 from shieldwall.results.record import Log
 from shieldwall.results.rows import NORMS, Row, inputs_key
 
-NumTest = Callable[[str], int]
-"""How many test inputs a data set has, by its name."""
+NumTest = Callable[[str], int]  #: how many test inputs a data set has, by its name
 _ENDINGS = {"1": "st", "2": "nd", "3": "rd"}
 
 
@@ -46,23 +45,15 @@ def page_names(runs: Sequence[str]) -> dict[str, str]:
 def board_page(
     rows: Sequence[Row], radii: Sequence[float] | None, links: Mapping[str, str], num_test: NumTest
 ) -> str:
-    """The board of rows of one log each, as HTML: the same input gives the same text.
-
-    Args:
-        radii: of the table; by default round ones.
-        links: where the page of each run is, by the run's name.
-        num_test: the size of a data set's test set, by its name.
-    """
+    """The board of rows of one log each, as HTML; `links` are the pages of the runs, by their names."""
     radii = table_radii(rows, radii)
     curves = sorted(log_curves(rows), key=lambda curve: (_data(curve.row), curve.row.run))
     groups: dict[object, list[Curve]] = defaultdict(list)
     for curve in curves:
         groups[_agreement(curve.row.logs[0])].append(curve)
-    lines = [
-        Line(number, k, curve, _facts(curve, num_test))
-        for number, group in enumerate(groups.values())
-        for k, curve in enumerate(group)
-    ]
+    lines = []
+    for number, group in enumerate(groups.values()):
+        lines += [Line(number, k, curve, _facts(curve, num_test)) for k, curve in enumerate(group)]
     toggles = {"data": list(dict.fromkeys(_data(curve.row) for curve in curves))}
     toggles |= {name: choices(curves, name) for name in ("protocol", "sigma")}
     return render(

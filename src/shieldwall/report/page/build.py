@@ -6,7 +6,7 @@ become one.
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from importlib import resources
 from typing import Any
 
@@ -16,12 +16,11 @@ from shieldwall.report.page.curves import (
     SIGMA,
     Curve,
     CurveStyles,
-    choices,
     envelope_curves,
     log_curves,
     starts_hidden,
 )
-from shieldwall.report.page.gallery import Thumbnails, gallery
+from shieldwall.report.page.gallery import Finder, gallery
 from shieldwall.report.plots import MAX_CURVES
 from shieldwall.report.tables import Spec, accuracy_table, hidden_tables, table_radii
 from shieldwall.results.certificates import shared
@@ -31,19 +30,12 @@ _HERE = "shieldwall.report.page"
 
 
 def report_page(
-    rows: Sequence[Row],
-    radii: Sequence[float] | None = None,
-    thumbnails: Callable[[str], Thumbnails | None] = lambda data: None,
-    spec: Spec | None = None,
-    board: str = "",
-) -> str:
+    rows: Sequence[Row], radii: Sequence[float] | None = None, thumbnails: Finder = lambda data: None,
+    spec: Spec | None = None, board: str = "",
+) -> str:  # fmt: skip
     """The report of rows of one log each, as HTML: the same input gives the same text.
 
-    Args:
-        radii: of the tables; by default the paper's where it has rows for these runs.
-        thumbnails: the pictures of a data set's test inputs, by its name; None where there are none.
-        spec: the shape and the names of classes of a data set, by its name.
-        board: where the board is that this page is of.
+    `radii` are by default the paper's where it has rows for these runs; `board` is where the page's board is.
     """
     norm, logs = shared_norm(rows), log_curves(rows)
     envelopes, hidden = envelope_curves(logs), starts_hidden(logs)
@@ -53,41 +45,32 @@ def report_page(
     table = accuracy_table(rows, radii)
     styles, grid = CurveStyles(logs), charts.radius_grid(logs, radii)
     parts = _panels(curves, logs, styles, hidden)
-    looks = [styles.curve(curve) for curve in curves]
-    drawings = [
-        (
-            title,
-            charts.accuracy_chart([curves[k] for k in of], [looks[k] for k in of], grid, norm, hidden, of),
-        )
-        for title, of in parts
-    ]
-    runs = [
-        next(curve for curve in logs if curve.row.run == run)
-        for run in dict.fromkeys(row.run for row in rows)
-    ]
+    drawings, axes = [], []
+    for title, of in parts:
+        shown = [curves[k] for k in of]
+        looks = [styles.curve(curve) for curve in shown]
+        drawings.append((title, charts.accuracy_chart(shown, looks, grid, norm, hidden, of)))
+        axes.append({"axes": drawings[-1][1].ends, "curves": of})
+    runs = list({curve.row.run: curve for curve in reversed(logs)}.values())[::-1]
     run_styles = [styles.training(curve) for curve in runs]
     training = charts.panels([curve.row.record.training for curve in runs])
     training_charts = [charts.training_chart(panel, run_styles) for panel in training]
     inputs, remarks = gallery(logs, thumbnails)
+    values_of = {"method": styles.methods, "protocol": styles.protocols, "sigma": styles.sigmas}
     toggles = {
-        name: [
-            (value, styles.sample(name, value), name != "protocol" or value not in hidden)
-            for value in choices(logs, name)
-        ]
-        for name in ("method", "protocol", "sigma")
+        name: [(each, styles.sample(name, each), name != "protocol" or each not in hidden) for each in of]
+        for name, of in values_of.items()
     }
+    panels = zip(training, training_charts, strict=True)
     data = {
-        "radii": [grid.radii[k] for k in grid.hovered],
-        "charts": [
-            {"axes": chart.ends, "curves": of} for (_, chart), (_, of) in zip(drawings, parts, strict=True)
-        ],
+        "radii": [grid.radii[k] for k in grid.hovered], "charts": axes,
         "curves": [_curve(curve, grid, styles) for curve in curves],
         "runs": [{"title": curve.row.run, **_places(curve, styles)} for curve in runs],
         "panels": [
             {"title": panel.title, "axes": drawn.ends, "lines": [line._asdict() for line in panel.lines]}
-            for panel, drawn in zip(training, training_charts, strict=True)
+            for panel, drawn in panels
         ],
-    }
+    }  # fmt: skip
     return render(
         "page.html.j2", ["page.js", "gallery.js"], board=board,
         title=rows[0].run if len(runs) == 1 else f"A comparison of {len(runs)} runs",
@@ -112,26 +95,21 @@ def _panels(
     """The places of the curves in each chart: of all, or of each sigma where that would have too many."""
     if sum(curve.protocol not in hidden for curve in logs) <= MAX_CURVES or not styles.by_sigma:
         return [("", list(range(len(curves))))]
-    titles = [
-        f"{SIGMA} = {curve.sigma}" if k < len(logs) else f"best over {SIGMA}"
-        for k, curve in enumerate(curves)
-    ]
-    order = [f"{SIGMA} = {sigma}" for sigma in styles.sigmas] + [f"best over {SIGMA}"] * (
-        len(curves) > len(logs)
-    )
-    return [(title, [k for k, own in enumerate(titles) if own == title]) for title in order]
+    places: dict[str, list[int]] = {f"{SIGMA} = {sigma}": [] for sigma in styles.sigmas}
+    for k, curve in enumerate(curves):
+        title = f"best over {SIGMA}" if curve.row.is_envelope else f"{SIGMA} = {curve.sigma}"
+        places.setdefault(title, []).append(k)
+    return list(places.items())
 
 
 def _curve(curve: Curve, grid: charts.Grid, styles: CurveStyles) -> dict[str, Any]:
     """What the toggles and the pointer need of a curve."""
     values = charts.accuracies(curve, grid)
     return {
-        "title": curve.title,
-        "protocol": styles.protocols.index(curve.protocol),
-        "envelope": curve.row.is_envelope,
+        "title": curve.title, "protocol": styles.protocols.index(curve.protocol),
+        "envelope": curve.row.is_envelope, **_places(curve, styles),
         "accuracy": [values[k] for k in grid.hovered if k < len(values)],
-        **_places(curve, styles),
-    }
+    }  # fmt: skip
 
 
 def _places(curve: Curve, styles: CurveStyles) -> dict[str, int | None]:

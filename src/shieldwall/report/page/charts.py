@@ -65,28 +65,23 @@ class Axis:
 
 
 class Line(NamedTuple):
-    key: int
-    """The place of its curve or run on the page, by which it is hidden and shown."""
+    key: int  #: the place of its curve or run on the page, by which it is hidden and shown
     title: str
     path: str
     look: CurveStyle
     marks: tuple[tuple[float, float], ...] = ()
     """Where its symbol or number stands, in percent from the left and from the top."""
-    hidden: bool = False
-    """Whether it starts so."""
+    hidden: bool = False  #: whether it starts so
     label: tuple[float, float] | None = None
     """Where its title stands on a wide screen, in percent from the left and from below."""
 
 
 class Chart(NamedTuple):
-    description: str
-    """What a screen reader says instead of showing it."""
+    description: str  #: what a screen reader says instead of showing it
     x: Axis
     y: Axis
-    lines: list[Line]
-    """From below to above."""
-    limits: tuple[tuple[str, float], ...] = ()
-    """What n cannot exceed, and where it stands, in percent."""
+    lines: list[Line]  #: from below to above
+    limits: tuple[tuple[str, float], ...] = ()  #: what n cannot exceed, and where it stands, in percent
 
     @property
     def ends(self) -> dict[str, tuple[float, float]]:
@@ -149,22 +144,18 @@ def accuracy_chart(
         apart = (len(values[k]) - 1) / _SYMBOLS
         shift = (kinds.index((curve.method, curve.protocol)) + 0.5) / len(kinds)
         places = sorted({int(apart * (turn + shift)) for turn in range(_SYMBOLS)})
-        marks = tuple(
-            (x.percent(grid.radii[place]), round(100 - y.percent(values[k][place]), 3))
-            for place in (places if look.shape or look.number else ())
-        )
+        at = [(x.percent(grid.radii[j]), round(100 - y.percent(values[k][j]), 3)) for j in places]
+        marks = tuple(at if look.shape or look.number else ())
         drawn = path(x, y, grid.radii, values[k])
         lines.append(Line(keys[k], curve.title, drawn, look, marks, hidden=curve.protocol in hidden))
     lines = _labelled(lines, [_points(x, y, grid.radii, of) for of in values])
     # Ensembles first, then members, then envelopes: dashes lie on what is solid.
-    of_key = dict(zip(keys, curves, strict=True))
-    lines.sort(
-        key=lambda line: (of_key[line.key].row.is_envelope, protocols.index(of_key[line.key].protocol))
-    )
+    ranks = [(curve.row.is_envelope, protocols.index(curve.protocol)) for curve in curves]
+    order = dict(zip(keys, ranks, strict=True))
+    lines.sort(key=lambda line: order[line.key])
     ends = {round(largest_radius(run), 4): run.fixed_n for curve in curves for run in curve.row.certificates}
-    limits = tuple(
-        (f"limit of n = {n:,}", x.percent(end)) for end, n in sorted(ends.items()) if end <= grid.radii[-1]
-    )
+    reached = sorted(end for end in ends if end <= grid.radii[-1])
+    limits = tuple((f"limit of n = {ends[end]:,}", x.percent(end)) for end in reached)
     what = f"Certified accuracy against {norm} radius, a curve for each run and protocol"
     return Chart(f"{what}; the tables below hold the values.", x, y, lines, limits)
 
@@ -258,8 +249,6 @@ def training_chart(panel: Panel, looks: Sequence[CurveStyle]) -> Chart:
     room = 0.05 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
     x = Axis("epoch", min(epochs), max(max(epochs), min(epochs) + 1))  # one epoch has an axis too
     y = Axis("", min(values) - room, max(values) + room, max_steps=5)
-    lines = [
-        Line(line.run, "", path(x, y, line.epochs, line.values), looks[line.run]) for line in panel.lines
-    ]
+    lines = [Line(of.run, "", path(x, y, of.epochs, of.values), looks[of.run]) for of in panel.lines]
     what = f"{panel.title} by epoch, a line for each run"
     return Chart(f"{what}; the table below holds the last values.", x, y, lines)

@@ -22,11 +22,9 @@ from shieldwall.vocabulary import VOTE_TITLES, WE, vote_title
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 RHO = "\N{GREEK SMALL LETTER RHO}"
 MINUS = "\N{MINUS SIGN}"
-NOTHING = "\N{EN DASH}"
-"""Where there is no number to show."""
+NOTHING = "\N{EN DASH}"  #: where there is no number to show
 UNSTATED = "not stated"
-NUM_COLOURS = 12
-"""In page.css."""
+NUM_COLOURS = 12  #: in page.css
 SOLID: tuple[float, ...] = (1, 0)
 DOTTED: tuple[float, ...] = (1.2, 2.4)
 DASHES: tuple[tuple[float, ...], ...] = (
@@ -35,8 +33,6 @@ DASHES: tuple[tuple[float, ...], ...] = (
 _NEARLY_SOLID: tuple[tuple[float, ...], ...] = (SOLID, (24, 3), (24, 3, 6, 3), (40, 3))
 """Of several DRT methods."""
 _THIN, _STRONG, _ENVELOPE = 1.2, 1.6, 3.2
-
-
 SHAPES = (  # symbols as paths between -1 and 1
     "M.9,0A.9,.9,0,1,1,-.9,0A.9,.9,0,1,1,.9,0Z",
     "M-1,.8L0,-1L1,.8Z",
@@ -54,8 +50,7 @@ class Curve:
     row: Row
     method: str
     protocol: str
-    sigma: str
-    """Of an envelope all of them."""
+    sigma: str  #: of an envelope all of them
 
     @property
     def title(self) -> str:
@@ -79,9 +74,8 @@ def envelope_curves(curves: Sequence[Curve]) -> list[Curve]:
     for method in choices(curves, "method"):
         of_row = {curve.row: curve for curve in curves if curve.method == method}
         for group in sigma_groups([*of_row]):
-            parts = [of_row[row] for row in group]
-            sigmas = ", ".join(choices(parts, "sigma"))
-            envelopes.append(Curve(envelope_row(group), method, parts[0].protocol, sigmas))
+            sigmas = ", ".join(choices([of_row[row] for row in group], "sigma"))
+            envelopes.append(Curve(envelope_row(group), method, of_row[group[0]].protocol, sigmas))
     return envelopes
 
 
@@ -98,11 +92,9 @@ def choices(curves: Sequence[Curve], name: str) -> list[str]:
 
 def starts_hidden(curves: Sequence[Curve]) -> set[str]:
     """The protocols whose toggles start unchecked: all but WE, where each run that has them has WE too."""
-    of_run: dict[str, set[str]] = {}
-    for curve in curves:
-        of_run.setdefault(curve.row.run, set()).add(curve.protocol)
-    needed = {protocol for own in of_run.values() if VOTE_TITLES[WE] not in own for protocol in own}
-    return {protocol for own in of_run.values() for protocol in own} - needed - {VOTE_TITLES[WE]}
+    with_we = {curve.row.run for curve in curves if curve.protocol == VOTE_TITLES[WE]}
+    needed = {curve.protocol for curve in curves if curve.row.run not in with_we}
+    return {curve.protocol for curve in curves} - needed - {VOTE_TITLES[WE]}
 
 
 def _methods(recipes: dict[str, Recipe | None]) -> dict[str, str]:
@@ -127,17 +119,14 @@ def _protocol(log: Log) -> str:
 
 def _sigma(log: Log) -> str:
     recipe, sigma = log.record.recipe, log.certificates.sigma
-    if sigma is None and recipe is not None:
-        sigma = recipe.sigma
+    sigma = recipe.sigma if sigma is None and recipe is not None else sigma
     return UNSTATED if sigma is None else f"{sigma:.4g}"
 
 
 @dataclass(frozen=True)
 class CurveStyle:
-    color_index: int | None
-    """The place of its colour in the palette; None for that of text."""
-    dash: tuple[float, ...] = SOLID
-    """Empty for a symbol without a line."""
+    color_index: int | None  #: the place of its colour in the palette; None for that of text
+    dash: tuple[float, ...] = SOLID  #: empty for a symbol without a line
     width: float = _STRONG
     shape: str | None = None
     number: str = ""
@@ -152,17 +141,16 @@ class CurveStyles:
     """The looks of a page's curves and of the samples beside its toggles."""
 
     def __init__(self, curves: Sequence[Curve]) -> None:
-        self.methods, self.protocols, self.sigmas = (
-            choices(curves, name) for name in ("method", "protocol", "sigma")
-        )
+        self.methods, self.protocols = choices(curves, "method"), choices(curves, "protocol")
+        self.sigmas = choices(curves, "sigma")
         self.members = {curve.protocol for curve in curves if curve.row.is_member}
         self.by_method, self.by_sigma = len(self.methods) > 1, len(self.sigmas) > 1
         self.ensembles = [protocol for protocol in self.protocols if protocol not in self.members]
         drt = {curve.method for curve in curves if is_drt(curve.row)}
         self.has_baseline = 0 < len(drt) < len(self.methods)
-        kinds = [[m for m in self.methods if m in drt], [m for m in self.methods if m not in drt]]
-        self.dashes = dict(zip(kinds[0], cycle(_NEARLY_SOLID)))
-        self.dashes |= dict(zip(kinds[1], cycle(DASHES[1:] if self.has_baseline else DASHES)))
+        others = cycle(DASHES[1:] if self.has_baseline else DASHES)
+        solid = cycle(_NEARLY_SOLID)
+        self.dashes = {method: next(solid if method in drt else others) for method in self.methods}
 
     @property
     def key(self) -> str:
@@ -192,9 +180,9 @@ class CurveStyles:
 
     def training(self, curve: Curve) -> CurveStyle:
         """Of a run: its colour, and the dashes of its method."""
-        of_sigma = self.sigmas.index(curve.sigma)
-        color_index = self._colour(curve) if self.by_method else of_sigma
-        return CurveStyle(color_index, self.dashes[curve.method] if self.by_method else SOLID)
+        if self.by_method:
+            return CurveStyle(self._colour(curve), self.dashes[curve.method])
+        return CurveStyle(self.sigmas.index(curve.sigma))
 
     def sample(self, name: str, value: str) -> CurveStyle | None:
         """What a toggle for this method, protocol or sigma shows of its curves."""

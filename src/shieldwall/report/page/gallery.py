@@ -68,10 +68,9 @@ def gallery(curves: Sequence[Curve], thumbnails: Finder) -> tuple[dict[str, Any]
         if data:
             shown |= {"classes": list(data.classes), "pictures": pictures(data, shown["idx"])}
         sets.append(shown)
-    logs = []
-    for curve, kind in zip(curves, inputs, strict=True):
-        number = kinds.index(kind)
-        logs.append(_log(curve.row.certificates[0], number, sets[number]["idx"]))
+    places = [kinds.index(kind) for kind in inputs]
+    pairs = zip(curves, places, strict=True)
+    logs = [_log(curve.row.certificates[0], place, sets[place]["idx"]) for curve, place in pairs]
     return {"sets": sets, "logs": logs}, list(remarks)
 
 

@@ -23,8 +23,7 @@ class CurveTable(NamedTuple):
     columns: Sequence[Column]
     first: int
     titles: list[str]
-    groups: list[str]
-    """Lines of one run stand together, or of one method."""
+    groups: list[str]  #: lines of one run stand together, or of one method
 
 
 class PaperPair(NamedTuple):
@@ -102,11 +101,10 @@ def compare_with_paper(pair: PaperPair, radii: Sequence[float]) -> PaperComparis
     """Percentages at each radius and the ACR; what one of the two does not have is a dash."""
     row, acr = pair.curve.row, average_radius(pair.curve.row)
     mark = f"{AT_LEAST} " if row.stopped_early else ""
-    shares = zip(radii, accuracy(row, radii).tolist(), strict=True)
-    cells = [
-        _cell(None if is_out_of_reach(row, radius) else 100 * share, pair.row.accuracy.get(radius), 1)
-        for radius, share in shares
-    ]
+    cells = []
+    for radius, share in zip(radii, accuracy(row, radii).tolist(), strict=True):
+        ours = None if is_out_of_reach(row, radius) else 100 * share
+        cells.append(_cell(ours, pair.row.accuracy.get(radius), 1))
     cells.append(_cell(None if acr is None else acr.value, pair.row.acr, 3, mark))
     lines = list(zip(("ours", "paper", "difference"), zip(*cells, strict=True), strict=True))
     return PaperComparison(pair.place, pair.curve.title, _source(pair.row), lines)
@@ -135,10 +133,8 @@ def _cell(ours: float | None, theirs: float | None, decimals: int, mark: str = "
 
 
 class Provenance(NamedTuple):
-    """Facts that hold for every number as (name, fact); those that differ as a table, a line for each run."""
-
-    shared: list[tuple[str, str]]
-    headings: list[str]
+    shared: list[tuple[str, str]]  #: facts that hold for every number
+    headings: list[str]  #: those that differ, as a table with a line for each run
     lines: list[list[str]]
 
 
@@ -150,19 +146,15 @@ def made_with(curves: Sequence[Curve]) -> Provenance:
     lines = [{**dict(facts), "votes": ", ".join(of)} for facts, of in votes.items()]
     same = {name: fact for name, fact in lines[0].items() if all(line[name] == fact for line in lines)}
     different = [name for name in lines[0] if name not in same]
-    return Provenance(
-        [(name, fact) for name, fact in same.items() if fact != NOTHING],
-        different,
-        [[line[name] for name in different] for line in lines],
-    )
+    known = [(name, fact) for name, fact in same.items() if fact != NOTHING]
+    return Provenance(known, different, [[line[name] for name in different] for line in lines])
 
 
 def _facts(curve: Curve) -> dict[str, str]:
     run, recipe, stages = curve.row.certificates[0], curve.row.record.recipe, curve.row.record.environment
     done, wanted = len(run), curve.row.num_wanted
-    (trained_at, trained_on), (certified_at, certified_on) = (
-        _where(stages.get(stage, {})) for stage in ("train", "certify")
-    )
+    trained_at, trained_on = _where(stages.get("train", {}))
+    certified_at, certified_on = _where(stages.get("certify", {}))
     facts: dict[str, object] = {
         "run": curve.row.run, "votes": None, "recipe": recipe and recipe.name, "data": recipe and recipe.data,
         "model": recipe and recipe.model, SIGMA: curve.sigma, "members": recipe and recipe.members,
