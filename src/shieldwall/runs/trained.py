@@ -13,8 +13,13 @@ from shieldwall.data import datasets
 from shieldwall.data.datasets import DatasetSpec
 from shieldwall.data.splits import Dataset, Split
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
-from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
+from shieldwall.ensembles.votes import (
+    MaxMarginEnsemble,
+    VoteSet,
+    WeightedEnsemble,
+    default_vote_names,
+    vote_set,
+)
 from shieldwall.errors import UserError, checked, describe, unknown_name
 from shieldwall.files import load_tensors
 from shieldwall.models.classifier import count_members

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.data.splits import Split
 from shieldwall.devices import check_memory
-from shieldwall.ensembles.ensemble import confidences
+from shieldwall.ensembles.votes import confidences
 from shieldwall.errors import UserError, check, checked
 from shieldwall.models.classifier import UNIT
 from shieldwall.models.members import as_member_list, infer_device, inference

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shieldwall.ensembles.ensemble import confidences
-from shieldwall.ensembles.votes import Vote, weighted
+from shieldwall.ensembles.votes import Vote, confidences, weighted
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.models.classifier import is_scores, member_scores, scores_of
 from shieldwall.models.members import check_model, evaluating, is_channels_last, modules_of, to_device

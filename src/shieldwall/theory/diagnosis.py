@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shieldwall.ensembles.ensemble import confidences
-from shieldwall.ensembles.votes import default_vote_names, default_votes
+from shieldwall.ensembles.votes import confidences, default_vote_names, default_votes
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.smoothing.confidences import noisy_confidences
 from shieldwall.theory import conditions, first_order

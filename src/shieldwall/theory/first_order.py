@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.ensembles.ensemble import confidences
+from shieldwall.ensembles.votes import confidences
 from shieldwall.errors import check
 from shieldwall.models.members import eval_mode
 from shieldwall.noise.distributions import Noise

@@ -6,13 +6,17 @@ from typing import Any
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes.recipe import build
-from shieldwall.training.cross_entropy import GaussianAugmentation, SmoothAdv
-from shieldwall.training.denoising import Denoising
 from shieldwall.training.diversity import ADP, GAL
 from shieldwall.training.drt import DRT
-from shieldwall.training.macer import MACER
+from shieldwall.training.member_methods import (
+    MACER,
+    Consistency,
+    Denoising,
+    GaussianAugmentation,
+    SmoothAdv,
+    Stability,
+)
 from shieldwall.training.objective import Objective
-from shieldwall.training.stability import Consistency, Stability
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "gaussian": GaussianAugmentation,
