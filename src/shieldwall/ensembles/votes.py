@@ -1,8 +1,8 @@
 """Votes, pure functions of the members' confidences, and ensembles, modules that carry members and a vote.
 
-Confidences have shape (N members, B inputs, K classes). A vote turns them into scores (B, K), and
-its label is the first largest score. Ties go to the lowest class, and equal margins to the lowest
-member, so that a vote is a function in the strict sense and a certificate of it is well defined.
+Confidences have shape (N members, B inputs, K classes). A vote turns them into scores (B, K), and its label
+is the first largest score. Ties go to the lowest class, and equal margins to the lowest member, so that a
+vote is a function in the strict sense and a certificate of it is well defined.
 """
 
 import json
@@ -69,10 +69,6 @@ def default_votes(num_members: int) -> list[Vote]:
     """Every single member, then WE and MME: the rows of a certification table."""
     members = [Vote(member_vote(k + 1), itemgetter(k)) for k in range(num_members)]
     return [*members, Vote(WE, weighted), Vote(MME, max_margin)]
-
-
-def default_vote_names(num_members: int) -> list[str]:
-    return [vote.name for vote in default_votes(num_members)]
 
 
 @dataclass(frozen=True)
@@ -166,10 +162,8 @@ def confidences(
             raise UserError(f"member {k} returns {given} for {len(x)} inputs; logits (B, K) are expected")
         classes, first = logits.shape[1], outputs[0].shape[1]
         if classes != first:
-            numbers = f"member {k} has {classes} classes but member 1 has {first}"
-            raise UserError(f"{numbers}; all members must share the classes")
-        if classes < 2:
-            raise UserError("members return a single class; at least two are needed to vote")
+            raise UserError(f"member {k} has {classes} classes but member 1 has {first}; all must share them")
+        check(classes >= 2, "members need at least two classes to vote", classes)
     logits = torch.stack(outputs)
     return logits.to(torch.promote_types(logits.dtype, dtype)).softmax(-1)
 
@@ -240,8 +234,7 @@ class WeightedEnsemble(Ensemble):
     def __init__(self, members: Iterable[nn.Module], weights: Sequence[float] | Tensor | None = None) -> None:
         super().__init__(members)
         count = count_members(self.members)
-        given = [1.0] * count if weights is None else weights
-        self.register_buffer("weights", checked_weights(given, count))
+        self.register_buffer("weights", checked_weights([1.0] * count if weights is None else weights, count))
 
     def scores(self, confidences: Tensor) -> Tensor:
         return weighted(confidences, self.weights)

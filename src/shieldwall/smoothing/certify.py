@@ -127,8 +127,9 @@ def _certify(
     certification = Certification(radii=radii or (), precision=precision, **settings)
     check_int("seed", seed)
     plan = Plan(noise, images[0].numel(), certification, seed)
-    sampler = Sampler.of_plan(
-        classifiers, votes, plan, shape=images.shape[1:], device=infer_device(classifiers, images, device),
+    sampler = Sampler(
+        classifiers, None if votes is None else votes.counted, noise, certification.n0, plan.stopping, seed=seed,
+        precision=precision, shape=images.shape[1:], device=infer_device(classifiers, images, device),
         batch_size=batch_size, compile=bool(compile), prepare=compile is not False, example=images[0],
     )  # fmt: skip
     named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
@@ -243,8 +244,7 @@ def _counts(
     """The indices (M,), and the counts (M, V, K) that choose and that bound, read-only: votes share them."""
     where = checked_indices(indices, len(x))
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))
-    tables = np.empty(0, np.int64)
-    console = Console(stderr=True)
+    console, tables = Console(stderr=True), np.empty(0, np.int64)
     console.quiet = not (progress and (console.is_terminal or console.is_jupyter))
     if not console.quiet and (note := cost_note(sampler, len(x), "radii=[0.5, 1]")):
         console.print(note, highlight=False)

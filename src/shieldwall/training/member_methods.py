@@ -12,15 +12,7 @@ from shieldwall.errors import UserError, check, check_name, checked, describe
 from shieldwall.models.attack import smoothed_pgd
 from shieldwall.models.denoised import Denoised
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.training.objective import (
-    MemberLoss,
-    MemberObjective,
-    NoisyBatch,
-    accuracy,
-    log_mean_exp,
-    member_logits,
-    widened,
-)  # fmt: skip
+from shieldwall.training.objective import MemberLoss, MemberObjective, NoisyBatch, log_mean_exp, widened
 
 DIVERGENCES = ("kl", "renyi", "cross_entropy")
 
@@ -28,7 +20,7 @@ DIVERGENCES = ("kl", "renyi", "cross_entropy")
 @checked
 @dataclass(frozen=True)
 class GaussianAugmentation(MemberObjective):
-    """Cohen, Lecuyer et al. 2019: L = sum_i E_eps CE(f_i(x + eps), y), the expectation as the mean over `num_noise` copies."""
+    """Cohen et al. 2019: L = sum_i E_eps CE(f_i(x + eps), y), as the mean over `num_noise` copies."""
 
     def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
         loss = F.cross_entropy(logits, batch.labels)
@@ -104,10 +96,8 @@ class MACER(MemberObjective):
         gap = certified_gap(log_mean_exp((self.beta * by_copy).log_softmax(-1)).exp(), batch.y)
         hinged = torch.where((gap > 0) & (gap < self.gamma), self.gamma - gap, 0.0)
         robustness = self.noise.sigma / 2 * hinged.mean()
-        terms = {
-            "classification": classification, "robustness": robustness,
-            "smoothed_accuracy": accuracy(log_p, batch.y),
-        }  # fmt: skip
+        accuracy = (log_p.argmax(-1) == batch.y).float().mean()
+        terms = {"classification": classification, "robustness": robustness, "smoothed_accuracy": accuracy}
         return classification + self.lam * robustness, terms
 
 
@@ -118,23 +108,22 @@ def certified_gap(q: Tensor, y: Tensor) -> Tensor:
     labelled = torch.zeros_like(q, dtype=torch.bool).scatter(1, y[:, None], True)
     q_y = q.gather(1, y[:, None])[:, 0].clamp(lowest, highest)
     runner_up = q.masked_fill(labelled, 0).amax(1).clamp(lowest, highest)
-    gap: Tensor = torch.special.ndtri(q_y) - torch.special.ndtri(runner_up)
-    return gap
+    return torch.special.ndtri(q_y) - torch.special.ndtri(runner_up)  # type: ignore[no-any-return]
 
 
 @checked
 @dataclass(frozen=True)
 class Stability(MemberObjective):
-    """Li et al. 2019: L = sum_i CE(f_i(x), y) + lam * 1/m sum_j D( P_i(x), P_i(x + eps_j) ), P_i = softmax f_i.
+    """Li et al. 2019: L = sum_i CE(f_i(x), y) + lam * 1/m sum_j D( P_i(x), P_i(x + eps_j) ).
 
         kl             D(P, Q) = KL(P || Q)      = sum_c P_c (log P_c - log Q_c)
         renyi          D(P, Q) = D_a(P || Q)     = log( sum_c P_c^a Q_c^(1-a) ) / (a - 1),   a = order
         cross_entropy  D(P, Q) = KL(P || Q) + H(P) = -sum_c P_c log Q_c
 
-    Labels are at the clean image only, and both sides of D are trained. This paper describes D as the Rényi
-    divergence; Li et al. and the code the literature runs (that of Jeong & Shin 2020, lam = 2, one noisy
-    copy) train with the cross-entropy, which also rewards confidence at the clean image. `kl` lies between:
-    it is the limit of `renyi` at order 1.
+    P_i = softmax f_i. Labels are at the clean image only, and both sides of D are trained. This paper
+    describes D as the Rényi divergence; Li et al. and the code the literature runs (that of Jeong & Shin
+    2020, lam = 2, one noisy copy) train with the cross-entropy, which also rewards confidence at the clean
+    image. `kl` lies between: it is the limit of `renyi` at order 1.
     """
 
     lam: float = 2.0  #: the weight of the divergence
@@ -150,7 +139,7 @@ class Stability(MemberObjective):
         check(fits, f"order (of the Rényi divergence) {rule}", self.order)
 
     def member_loss(self, member: nn.Module, batch: NoisyBatch, logits: Tensor) -> MemberLoss:
-        clean = member_logits(member, batch.x)
+        clean = widened(member(batch.x))
         cross_entropy = F.cross_entropy(clean, batch.y)
         log_p, log_q = clean.log_softmax(-1), batch.by_copy(logits.log_softmax(-1))
         if self.divergence == "kl":
@@ -201,10 +190,10 @@ def renyi(log_p: Tensor, log_q: Tensor, order: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Denoising(MemberObjective):
-    """Salman et al. 2020: L = sum_i 1/m sum_j [ mse * 1/P |D_i(x + eps_j) - x|^2 + stability * CE( F(D_i(x + eps_j)), c(x) ) ].
+    """L = sum_i 1/m sum_j [ mse * 1/P |D_i(x + eps_j) - x|^2 + stability * CE( F(D_i(x + eps_j)), c(x) ) ].
 
-    Member i is `sw.Denoised(D_i, F)`, P = C H W, and c(x) = argmax_c F(x)_c the answer of F at the image
-    without noise. No labels are used.
+    Denoised smoothing (Salman et al. 2020): member i is `sw.Denoised(D_i, F)`, P = C H W, and c(x) =
+    argmax_c F(x)_c the answer of F at the image without noise. No labels are used.
     """
 
     mse: float = 1.0  #: the weight of the denoised image's squared error
