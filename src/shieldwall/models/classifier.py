@@ -115,10 +115,9 @@ def scores_of(output: Any) -> Any:
     if len(tables) < 2:
         return scores_of(tables[0]) if tables else output
     shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in parts)
-    raise UserError(
-        f"the model returns {len(parts)} values of shapes {shapes}, and it is not clear which are the "
-        "scores (B, K); pass a function that returns them, such as lambda x: model(x)[1]"
-    )
+    values = f"{len(parts)} values of shapes {shapes}, and it is not clear which are the scores (B, K)"
+    advice = "pass a function that returns them, such as lambda x: model(x)[1]"
+    raise UserError(f"the model returns {values}; {advice}")
 
 
 torch.fx.wrap("scores_of")  # what follows a module's code takes it for one step
@@ -136,10 +135,8 @@ def as_classifier(model: Any, image: Tensor, device: torch.device | str | None =
     check_model(model)
     if isinstance(model, nn.Module):
         if any(base.__module__.startswith("transformers.") for base in type(model).__mro__):
-            raise UserError(
-                "a Hugging Face model needs its processor's size, mean and standard deviation: pass "
-                "sw.Classifier(model, processor=processor)"
-            )
+            needed = "a Hugging Face model needs its processor's size, mean and standard deviation"
+            raise UserError(f"{needed}: pass sw.Classifier(model, processor=processor)")
         return model
     where = infer_device([model], image, device)
     with inference([model]), torch.random.fork_rng([where] if where.type == "cuda" else []):
@@ -153,19 +150,15 @@ def as_classifier(model: Any, image: Tensor, device: torch.device | str | None =
     return model
 
 
-def num_members(member: object) -> int:
-    """How many members a module is: those of torch-uncertainty have `num_estimators`, others are one."""
-    given = getattr(member, "num_estimators", 1) if isinstance(member, nn.Module) else 1
-    return given if isinstance(given, int) else 1
-
-
 def count_members(members: Iterable[object]) -> int:
-    return sum(map(num_members, members))
+    """How many there are: modules of torch-uncertainty have `num_estimators`, all others are one."""
+    given = [getattr(m, "num_estimators", 1) if isinstance(m, nn.Module) else 1 for m in members]
+    return sum(number if isinstance(number, int) else 1 for number in given)
 
 
 def member_scores(member: Callable[[Tensor], Any], x: Tensor) -> list[Any]:
     """The scores (B, K) of a member; of one that is several, (N B, K), those of each."""
-    scores, several = scores_of(member(x)), num_members(member)
+    scores, several = scores_of(member(x)), count_members([member])
     if several == 1:
         return [scores]
     if not is_scores(scores, rows := several * len(x)):
@@ -180,10 +173,8 @@ def _steps(processor: Any) -> dict[str, Any]:
     said = processor.to_dict()
     other = sorted(name for name in said if said[name] and name.startswith("do_") and name not in _KNOWN)
     if other := other or ["crop_pct"] * bool(said.get("crop_pct")):
-        raise UserError(
-            f"the processor does more than is known here ({', '.join(other)}); pass a function from images "
-            "in [0, 1] to scores instead"
-        )
+        more = f"the processor does more than is known here ({', '.join(other)})"
+        raise UserError(f"{more}; pass a function from images in [0, 1] to scores instead")
     factor = said.get("rescale_factor", 1) if said.get("do_rescale") else 1
     steps: dict[str, Any] = {"scale": 255.0 * factor}
     if said.get("do_resize"):

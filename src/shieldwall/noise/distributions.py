@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError, check, check_number, describe, unknown_name
+from shieldwall.errors import UserError, check, check_name, check_number, describe
 from shieldwall.noise import exact
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-TRAINED_NOISE = "trained_noise"
-"""The attribute of a loaded module that holds the noise it was trained with."""
+TRAINED_NOISE = "trained_noise"  # the attribute of a loaded module that holds the noise it was trained with
 
 
 class Noise(ABC):
@@ -130,10 +129,8 @@ class ExactGaussian(Gaussian):
         steps = x.double() * exact.LEVELS
         off = ((steps - steps.round()).abs() > exact.TOLERANCE) | (x.abs() > exact.LARGEST_PIXEL)
         if bool(off.any()):
-            raise UserError(
-                "exact noise takes 8-bit images, whose pixels are multiples of 1/255; "
-                f"given: {x[off][0].item():g}, which is {steps[off][0].item():g}/255"
-            )
+            rule = "exact noise takes 8-bit images, whose pixels are multiples of 1/255"
+            raise UserError(f"{rule}; given: {x[off][0].item():g}, which is {steps[off][0].item():g}/255")
 
 
 @dataclass(frozen=True)
@@ -207,12 +204,8 @@ class Laplace(_Scaled):
 
 
 def standard_laplace(u: Tensor) -> Tensor:
-    """-sign(u) log(1 - |u|) for float32 u on [-1, 1), overwriting u.
-
-    u comes in steps of 2^-23. Half a step up makes it symmetric, and keeps it off 0 and -1, where the
-    logarithm ends.
-    """
-    u.add_(2.0**-24)
+    """-sign(u) log(1 - |u|) for float32 u on [-1, 1), overwriting u."""
+    u.add_(2.0**-24)  # half a step of u: it is symmetric then, and never 0 or -1, where the logarithm ends
     return u.abs().neg_().log1p_().copysign_(u)
 
 
@@ -241,8 +234,7 @@ KINDS: dict[str, Callable[[float], Noise]] = {
 
 def noise_by_name(kind: str, sigma: float) -> Noise:
     """The noise of this kind whose standard deviation is sigma."""
-    if kind not in KINDS:
-        raise unknown_name("noise", kind, KINDS)
+    check_name("noise", kind, KINDS)
     return KINDS[kind](sigma)
 
 

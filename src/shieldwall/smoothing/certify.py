@@ -128,9 +128,10 @@ def _certify(
     check_int("seed", seed)
     plan = Plan(noise, images[0].numel(), certification, seed)
     sampler = Sampler(
-        classifiers, None if votes is None else votes.counted, noise, certification.n0, plan.stopping, seed=seed,
-        precision=precision, shape=images.shape[1:], device=infer_device(classifiers, images, device),
-        batch_size=batch_size, compile=bool(compile), prepare=compile is not False, example=images[0],
+        classifiers, None if votes is None else votes.counted, noise, certification.n0, plan.stopping,
+        seed=seed, precision=precision, shape=images.shape[1:],
+        device=infer_device(classifiers, images, device), batch_size=batch_size, compile=bool(compile),
+        prepare=compile is not False, example=images[0],
     )  # fmt: skip
     named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
     where, selection, estimation = _counts(sampler, images, indices, progress)

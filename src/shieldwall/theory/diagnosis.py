@@ -100,11 +100,12 @@ def diagnose_input(
     """
     y = torch.tensor([truth], device=x.device)
     plain = first_order.first_order(members, x[None], y)
-    of_noise: Any = {"seed": seed, "indices": [index]}
-    soft = first_order.smoothed_first_order(members, x[None], y, noise, draws=draws, **of_noise)
+    soft = first_order.smoothed_first_order(
+        members, x[None], y, noise, draws=draws, seed=seed, indices=[index]
+    )
     noisy = noisy_confidences(
-        members, x[None], noise, copies=CONFIDENCES_PER_GRADIENT * draws, stream="proxies",
-        dtype=torch.float64, device=x.device, **of_noise,
+        members, x[None], noise, copies=CONFIDENCES_PER_GRADIENT * draws, seed=seed, stream="proxies",
+        indices=[index], dtype=torch.float64, device=x.device,
     )[:, 0]  # fmt: skip
     with torch.no_grad():
         without_noise = confidences(members, x[None])

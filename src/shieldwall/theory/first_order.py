@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from shieldwall import seeds
 from shieldwall.ensembles.votes import confidences
 from shieldwall.errors import check
-from shieldwall.models.members import eval_mode
+from shieldwall.models.members import evaluating, modules_of
 from shieldwall.noise.distributions import Noise
 from shieldwall.theory.conditions import Conditions, Floats, best_pair_radius, normalized_weights
 
@@ -51,7 +51,7 @@ class Estimate(NamedTuple):
 
 def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrder:
     """Margins and gradients of the members at inputs x (B, ...) of classes y (B,)."""
-    with eval_mode(members):
+    with evaluating(modules_of(members)):
         parts = [_jacobian(member, x, torch.zeros_like(x)[None]) for member in members]
     values, rows = (np.stack(of_members) for of_members in zip(*parts, strict=True))
     return _against_rivals(y, values, rows)
@@ -133,7 +133,7 @@ def jackknife(statistic: Callable[..., Floats], *grouped: Floats) -> Estimate:
 def _group_means(members: Sequence[nn.Module], x: Tensor, chunks: Sequence[Tensor]) -> tuple[Floats, Floats]:
     """Means over groups at one input x, (G, N, K) and (G, N, K, D), of samples (m, G, ...) in chunks of m."""
     copies, per_group, parts = x.expand(chunks[0].shape[1:]), sum(map(len, chunks)), []
-    with eval_mode(members):
+    with evaluating(modules_of(members)):
         for member in members:
             sums = zip(*(_jacobian(member, copies, chunk) for chunk in chunks), strict=True)
             parts.append([np.sum(of_chunks, axis=0) / per_group for of_chunks in sums])
