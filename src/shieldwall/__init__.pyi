@@ -30,8 +30,8 @@ from shieldwall.smoothing.certificates import eas_from_counts as eas_from_counts
 from shieldwall.smoothing.certify import Predictions as Predictions
 from shieldwall.smoothing.certify import certify as certify
 from shieldwall.smoothing.certify import certify_members as certify_members
+from shieldwall.smoothing.certify import noisy_confidences as noisy_confidences
 from shieldwall.smoothing.certify import predict as predict
-from shieldwall.smoothing.confidences import noisy_confidences as noisy_confidences
 from shieldwall.training.diversity import ADP as ADP
 from shieldwall.training.diversity import GAL as GAL
 from shieldwall.training.drt import DRT as DRT

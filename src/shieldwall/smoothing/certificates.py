@@ -48,7 +48,8 @@ def certificates_from_counts(
     selection, estimation = _whole("selection_counts", selection_counts), _whole("counts", counts)
     fits = estimation.ndim == 2 and estimation.shape[1] >= 2 and selection.shape == estimation.shape
     rule = "selection_counts and counts must both be (M, K), with the same M inputs and K >= 2 classes"
-    check(fits, rule, f"{selection.shape} and {estimation.shape}")
+    if not fits:
+        raise UserError(f"{rule}; given shapes: {selection.shape} and {estimation.shape}")
     return _certificates(selection, estimation, noise, alpha, parse_bound(bound), norm, size, precision, seed)
 
 

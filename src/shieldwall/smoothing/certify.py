@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor, nn
 
-from shieldwall import binomial
+from shieldwall import binomial, seeds
 from shieldwall.console import progress_bar
-from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
+from shieldwall.data.splits import Split
+from shieldwall.devices import check_memory
+from shieldwall.ensembles.votes import Vote, VoteSet, confidences, vote_set
 from shieldwall.errors import UserError, check, check_int, checked
 from shieldwall.models.classifier import UNIT, as_classifier, checked_range, count_members
-from shieldwall.models.members import as_member_list, infer_device
-from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise
+from shieldwall.models.members import as_member_list, infer_device, inference
+from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise, check_noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.smoothing.certificates import Plan
@@ -227,7 +229,7 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
     noise.validate(x)
 
 
-def checked_indices(indices: Sequence[int] | None, count: int, what: str = "inputs") -> Ints:
+def _checked_indices(indices: Sequence[int] | None, count: int, what: str = "inputs") -> Ints:
     """The index of each input, by default 0 to M - 1."""
     try:
         given = range(count) if indices is None else indices
@@ -243,7 +245,7 @@ def _counts(
     sampler: Sampler, x: Tensor, indices: Sequence[int] | None, progress: bool
 ) -> tuple[Ints, Ints, Ints]:
     """The indices (M,), and the counts (M, V, K) that choose and that bound, read-only: votes share them."""
-    where = checked_indices(indices, len(x))
+    where = _checked_indices(indices, len(x))
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))
     console, tables = Console(stderr=True), np.empty(0, np.int64)
     console.quiet = not (progress and (console.is_terminal or console.is_jupyter))
@@ -257,3 +259,42 @@ def _counts(
             show(k + 1, "")
     tables.setflags(write=False)
     return where, tables[0], tables[1]
+
+
+@checked
+def noisy_confidences(
+    members: Sequence[nn.Module], images: Tensor | Split, noise: Noise, *, copies: int = 10, seed: int = 0,
+    stream: str = "weights", indices: Sequence[int] | None = None, batch_size: int = 1_000,
+    dtype: torch.dtype = torch.float32, device: torch.device | str | None = None,
+) -> Tensor:  # fmt: skip
+    """Every member's confidences at noisy copies of each image, on the CPU.  -> (N, M, copies, K)
+
+    All members see the same noise: that of the seed, the stream's name and the image's index, and of no
+    certificate.
+
+    `images` are (M, C, H, W) in [0, 1], or a split; `indices` (M,) name each one's noise. Softmax in float64
+    (`dtype`) resolves confidences that float32 rounds to 0 or 1.
+    """
+    if not (members := as_member_list(members)):
+        raise UserError("confidences need at least one member; none was given")
+    check_noise(noise)
+    if not isinstance(images, Split):
+        check_inputs(images, noise, UNIT)
+    if not len(images):
+        raise UserError("confidences need at least one image; none was given")
+    least = min(copies, batch_size)
+    check(least >= 1, "copies and batch_size must be at least 1", f"{copies}, {batch_size}")
+    names = _checked_indices(indices, len(images), "images").tolist()
+    check_memory(f"{copies:,} noisy copies", copies, 2 * len(members) * len(images))  # two classes or more
+    where = infer_device(members, images if isinstance(images, Tensor) else images.labels, device)
+    parts = []
+    for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
+        x = images.images(rows) if isinstance(images, Split) else images[rows.to(images.device)]
+        generators = [seeds.generator(where, seed, stream, names[row]) for row in rows.tolist()]
+        drawn = [noise.sample((copies, *x.shape[1:]), generator) for generator in generators]
+        noisy = (x.to(where)[:, None] + torch.stack(drawn)).flatten(0, 1)
+        with inference(members):
+            parts += [confidences(members, batch, dtype).cpu() for batch in torch.split(noisy, batch_size)]
+    # Joined outside of inference mode: tensors made inside cannot take part in learning.
+    joined = torch.cat(parts, dim=1)
+    return joined.reshape(len(joined), len(images), copies, -1)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from shieldwall.ensembles.votes import confidences, default_votes
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.smoothing.certify import noisy_confidences
 from shieldwall.theory import conditions, first_order
 from shieldwall.theory.conditions import Conditions, Floats, sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.first_order import FirstOrder, jackknife, max_margin_radius_estimate

@@ -34,10 +34,7 @@ from shieldwall.theory.conditions import Conditions, Floats, best_pair_radius, n
 
 @dataclass(frozen=True)
 class FirstOrder:
-    """Margins against every rival of the true class, and their gradients.
-
-    For soft-smoothed members both have one more axis in front, G: means over groups of noise samples.
-    """
+    """Margins against every rival of the true class, and gradients; G: means over groups of noise samples."""
 
     rivals: NDArray[np.int64]  #: (B, C): the classes other than the true one, in ascending order
     margins: Floats  #: (N, B, C) or (G, N, B, C)
@@ -66,8 +63,8 @@ def smoothed_first_order(
     The seed and an input's index determine its noise, which all members share. `draws` is rounded down to
     a multiple of `groups`.
     """
-    given = f"{draws} draws in {groups} groups"
-    check(groups >= 3 and draws >= groups, "draws must make at least 3 groups", given)
+    is_enough = groups >= 3 and draws >= groups
+    check(is_enough, "draws must make at least 3 groups", f"{draws} draws in {groups} groups")
     parts = []
     for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True):
         generator = seeds.generator(x.device, seed, "theory", index)
@@ -158,8 +155,5 @@ def _against_rivals(y: Tensor, values: Floats, rows: Floats) -> FirstOrder:
     labels = y.cpu().numpy().astype(np.int64)[:, None]
     inputs, classes = np.arange(len(labels))[:, None], values.shape[-1]
     rivals = np.array([np.delete(np.arange(classes), label) for label in labels[:, 0]])
-    return FirstOrder(
-        rivals,
-        values[..., inputs, labels] - values[..., inputs, rivals],
-        rows[..., inputs, labels, :] - rows[..., inputs, rivals, :],
-    )
+    margins = values[..., inputs, labels] - values[..., inputs, rivals]
+    return FirstOrder(rivals, margins, rows[..., inputs, labels, :] - rows[..., inputs, rivals, :])

@@ -39,8 +39,9 @@ class Thresholds(NamedTuple):
     """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
     we_below: Floats  #: below it, WE's bound is the larger one for any weights
-    mme_above: Floats
-    """Above it, MME's bound is the larger one for any weights; below it WE's with equal weights is."""
+    mme_above: (
+        Floats  #: above it MME's bound is the larger one for any weights, below it WE's with equal ones
+    )
 
 
 def single_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
@@ -74,8 +75,7 @@ def confident_lambda(portions: ArrayLike, p: float) -> float:
     """lambda for a given p: the least one that at most the share p of the samples exceeds."""
     check(0.0 <= p < 1.0, "p, the share of samples beyond lambda, lies in [0, 1)", p)
     ordered = np.sort(_samples(portions))
-    # Rounded, because 0.29 * 100 must be 29.
-    beyond = math.floor(round(p * len(ordered), 9))
+    beyond = math.floor(round(p * len(ordered), 9))  # rounded, because 0.29 * 100 must be 29
     return float(ordered[len(ordered) - 1 - beyond])
 
 
@@ -164,8 +164,7 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
     lam2 = floats(lam2)
     check((lam2 > 0).all(), "lambda_2 must be positive to divide by it", lam2.min(initial=np.inf))
     gap = _gap(mu, lam2)
-    gap = np.where(gap > 0, gap, np.nan)
-    return (1 / (gap / floats(c) + 1 - floats(mu)) - 1) / lam2
+    return (1 / (np.where(gap > 0, gap, np.nan) / floats(c) + 1 - floats(mu)) - 1) / lam2
 
 
 def thresholds(
@@ -236,23 +235,20 @@ def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
 
 
 def _samples(portions: ArrayLike) -> Floats:
-    samples = floats(portions)
-    fits = samples.ndim == 1 and len(samples)
-    check(fits, "the portions of one model at D samples, (D,), are needed", samples.shape)
+    samples, rule = floats(portions), "the portions of one model at D samples, (D,), are needed"
+    check(samples.ndim == 1 and len(samples), rule, samples.shape)
     return samples
 
 
 def _wrong_classes(confidences: ArrayLike, truth: ArrayLike) -> Floats:
     """The confidences with the true class's set to 0."""
-    f = floats(confidences)
-    has_classes = f.ndim >= 2 and f.shape[-1] >= 2
-    check(has_classes, "confidences (..., D, K) of two classes or more are needed", f.shape)
-    classes, (samples, number) = np.asarray(truth, dtype=np.int64), f.shape[-2:]
-    fits = classes.shape in ((), (samples,))
-    check(fits, f"one true class or {samples} are needed", classes.shape)
+    wrong = np.array(confidences, dtype=np.float64)
+    has_classes = wrong.ndim >= 2 and wrong.shape[-1] >= 2
+    check(has_classes, "confidences (..., D, K) of two classes or more are needed", wrong.shape)
+    classes, (samples, number) = np.asarray(truth, dtype=np.int64), wrong.shape[-2:]
+    check(classes.shape in ((), (samples,)), f"one true class or {samples} are needed", classes.shape)
     exist = ((classes >= 0) & (classes < number)).all()
     check(exist, f"a true class lies in 0 to {number - 1}", np.unique(classes).tolist())
-    wrong = f.copy()
     wrong[..., np.arange(samples), classes] = 0.0
     return wrong
 

@@ -76,9 +76,8 @@ class PairWins(NamedTuple):
 
 def pair_wins(confidences: Tensor, truth: int) -> PairWins:
     """Counts from two members' confidences (2, n, K) at n noise samples around one input of class `truth`."""
-    shape = tuple(confidences.shape)
-    is_of_pair = len(shape) == 3 and shape[0] == 2 and shape[1] > 0
-    check(is_of_pair, "confidences (2, n, K) of two members are needed", shape)
+    shape, rule = tuple(confidences.shape), "confidences (2, n, K) of two members are needed"
+    check(len(shape) == 3 and shape[0] == 2 and shape[1] > 0, rule, shape)
     check(0 <= truth < shape[-1], f"the true class lies in 0 to {shape[-1] - 1}", truth)
     first, second = confidences.argmax(-1) == truth
     mme = max_margin(confidences).argmax(-1) == truth

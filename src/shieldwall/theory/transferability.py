@@ -58,9 +58,8 @@ def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None
     The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. The confidences need
     double precision: ratios of very small ones matter.
     """
-    f = floats(confidences)
-    has_samples = f.ndim == 3 and f.shape[1] >= 2
-    check(has_samples, "confidences (N, n, K) at n >= 2 samples are needed", f.shape)
+    f, rule = floats(confidences), "confidences (N, n, K) at n >= 2 samples are needed"
+    check(f.ndim == 3 and f.shape[1] >= 2, rule, f.shape)
     lambda_1 = float(weighted_portion(f, truth, weights).mean())
     lambda_2 = float(max_margin_portion(f, truth).mean())
     scores = f[..., truth]
@@ -74,23 +73,18 @@ def roc(x: ArrayLike, y: ArrayLike) -> Roc:
     """The ROC curve of the score x for the labels y, with DeLong's error of its area."""
     values, positive = floats(x), np.asarray(y, dtype=np.bool_)
     fits = values.ndim == 1 and values.shape == positive.shape and not np.isnan(values).any()
-    rule = "a ROC curve takes x (M,) of numbers and y (M,)"
-    check(fits, rule, f"{values.shape}, {positive.shape}")
+    check(fits, "a ROC curve takes x (M,) of numbers and y (M,)", f"{values.shape}, {positive.shape}")
     ones, zeros = np.sort(values[positive]), np.sort(values[~positive])
     check(len(ones) and len(zeros), "a ROC curve takes both labels", f"{len(ones)} ones, {len(zeros)} zeros")
     cuts = np.concatenate([[np.inf], np.unique(values)[::-1]])
     above_zeros, above_ones = _share_below(zeros, ones), 1.0 - _share_below(ones, zeros)
-    error = np.sqrt(_variance_of_mean(above_zeros) + _variance_of_mean(above_ones))
+    error = sum(values.var(ddof=1) / len(values) for values in (above_zeros, above_ones) if len(values) > 1)
     # The share of each label's values that are at least each cut.
     false, true = (1.0 - np.searchsorted(ordered, cuts) / len(ordered) for ordered in (zeros, ones))
-    return Roc(false, true, float(above_zeros.mean()), float(error))
+    return Roc(false, true, float(above_zeros.mean()), float(np.sqrt(error)))
 
 
 def _share_below(ordered: Floats, values: Floats) -> Floats:
     """The share of `ordered` below each value, half of those equal to it included."""
     below = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right")
     return np.asarray(below / (2 * len(ordered)))
-
-
-def _variance_of_mean(values: Floats) -> float:
-    return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
