@@ -6,5 +6,5 @@
     conditions.weighted_conditions(plain.margins, plain.gradients, beta=0).eri(r=0.25)
 
 Functions of numbers: conditions, comparison, statistical, strategies. Real members: first_order,
-transferability, diagnosis. `docs/equations.md` maps every label of the paper to its function.
+diagnosis. `docs/equations.md` maps every label of the paper to its function.
 """

@@ -35,9 +35,7 @@ class Comparison:
     gain: Floats  #: K = R / r
     evenness: Floats  #: C, in (0, 1/2]; NaN where a margin or a weight is not positive
     cosine: Floats  #: cos(theta), the largest over the classes or pairs of them; -1 where a gradient is 0
-    delta: (
-        Floats  #: the least Delta that satisfies the proviso, so the largest R; NaN where none below 1 does
-    )
+    delta: Floats  #: the least Delta that satisfies the proviso, so the largest R; NaN where none does
 
 
 def compare_weighted(

@@ -211,10 +211,8 @@ def floats(value: ArrayLike) -> Floats:
 
 
 def checked_margins(margins: ArrayLike) -> Floats:
-    m, rule = (
-        _finite("margins", margins),
-        "margins are (N, ..., C): members first, classes other than y0 last",
-    )
+    rule = "margins are (N, ..., C): members first, classes other than y0 last"
+    m = _finite("margins", margins)
     check(m.ndim >= 2 and m.size, rule, m.shape)
     return m
 

@@ -24,8 +24,8 @@ from shieldwall.smoothing.certify import noisy_confidences
 from shieldwall.theory import conditions, first_order
 from shieldwall.theory.conditions import Conditions, Floats, sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.first_order import FirstOrder, jackknife, max_margin_radius_estimate
+from shieldwall.theory.statistical import Roc, proxies, roc
 from shieldwall.theory.strategies import PREMISES_FAIL, pair_wins
-from shieldwall.theory.transferability import Roc, proxies, roc
 from shieldwall.vocabulary import MME, WE
 
 ToConditions = Callable[..., Conditions]  #: the conditions of a vote from margins, gradients and beta

@@ -47,9 +47,7 @@ def load(
     tensors, metadata = load_tensors(path)
     before, now = metadata.get("fingerprint", "").split(", "), fingerprint.split(", ")
     if before != now:
-        other, this = (
-            ", ".join(part for part in a if part not in b) for a, b in ((before, now), (now, before))
-        )
+        other, this = (", ".join(p for p in a if p not in b) for a, b in ((before, now), (now, before)))
         advice = "choose another folder, or delete it to start again"
         raise UserError(f"{path} belongs to another training ({other}; this one: {this}); {advice}")
     for k, member in enumerate(members):
