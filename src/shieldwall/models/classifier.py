@@ -191,9 +191,8 @@ def _processed(x: Tensor, steps: Mapping[str, Any]) -> Tensor:
     if x.shape[1] == 1 and len(steps.get("mean", [])) == 3:
         x = x.expand(-1, 3, -1, -1)
     if "size" in steps:
-        height, width = x.shape[-2:]
-        size, shorter = steps["size"], min(height, width)
-        edge = size.get("shortest_edge", 0)
+        (height, width), size = x.shape[-2:], steps["size"]
+        edge, shorter = size.get("shortest_edge", 0), min(height, width)
         new = (edge * height // shorter, edge * width // shorter) if edge else (size["height"], size["width"])
         if new != (height, width):
             x = F.interpolate(x, new, mode=steps["mode"], antialias=steps["mode"] != "nearest-exact")

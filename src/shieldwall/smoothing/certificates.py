@@ -71,12 +71,8 @@ def eas_from_counts(
 
     The radius. `noise.radius(a, b)` is proved event by event: within it, what has probability at least a at
     the input stays likelier than what has at most b, be they answers of one classifier or of two. So EAS is
-    certified for every noise here, in its own norm; the formula above is the Gaussian's.
-
-    The paper prints r = (max_i r_i + min_i r_i) / 2, r_i = sigma Phi^-1 of member i's top probability,
-    negative if its top class is not y0. For two classes that is the same r, for more no larger as long as
-    A >= 1/2. Below that it does not hold: members (0.40, 0.39, 0.21) and (0.33, 0.35, 0.32) would be safe
-    within 0.066 sigma, but the first can lose its class at 0.013 sigma.
+    certified for every noise here, in its own norm; the formula above is the Gaussian's. The paper prints
+    another one, which is false below A = 1/2 (docs/equations.md).
 
     The bounds. y0 is chosen by the n0 draws, so it is fixed as far as the n draws are concerned.
 
@@ -101,8 +97,8 @@ def eas_from_counts(
         draws = by_member.sum(-1)
         unequal = ((draws != draws[:, :1]) | (draws < (name == "choice"))).any(1)
         if unequal.any():
-            rule = "members must be counted on the same samples"
-            raise UserError(f"{rule}; for the {name} they have {draws[unequal][0].tolist()}")
+            given = draws[unequal][0].tolist()
+            raise UserError(f"members must be counted on the same samples; for the {name} they have {given}")
     if isinstance(bound, str):
         bound = "one-sided" if bound == PREFIX else bound.removeprefix(f"{PREFIX}-")
     return _certificates(selection, estimation, noise, alpha, parse_bound(bound), norm, size, precision, seed)
@@ -138,8 +134,8 @@ def _certificates(
     return Certificates(
         labels=np.where(radii > 0, chosen, ABSTAIN), radii=radii, p_lower=p_lower, p_upper=p_upper,
         counts=estimation, selection_counts=selection, alpha=alpha,
-        bound=of_eas if is_eas else str(bound), noise=str(ball.noise), norm=ball.norm, precision=precision,
-        seed=seed,
+        bound=of_eas if is_eas else str(bound), noise=str(ball.noise), norm=ball.norm,
+        precision=precision, seed=seed,
     )  # fmt: skip
 
 
@@ -184,10 +180,10 @@ class Plan:
 
     def certificates_of(self, selection: Ints, estimation: Ints, votes: "VoteSet") -> dict[str, Certificates]:
         """The same at M inputs, from their counts (M, V, K) that choose and that bound."""
+        c = self.certification
         how: dict[str, Any] = {
-            "noise": self.noise, "alpha": self.certification.alpha, "bound": self.stopping.bound,
-            "norm": self.ball.norm, "size": self.size, "precision": self.certification.precision,
-            "seed": self.seed,
+            "noise": self.noise, "alpha": c.alpha, "bound": self.stopping.bound, "norm": self.ball.norm,
+            "size": self.size, "precision": c.precision, "seed": self.seed,
         }  # fmt: skip
         kinds = selection.shape[-1]
         by_row = certificates_from_counts(selection.reshape(-1, kinds), estimation.reshape(-1, kinds), **how)

@@ -9,10 +9,9 @@
     provided that    beta r^2 max(K, 1)^2 <= Delta f_i^{y0/y} for both members and every y
 
 Then the ensemble is R-robust. The second term of the maximum, which the paper does not print, is the larger
-member's share of the margin sum, s (C = 2 s (1 - s)). The proof takes members as steep as they may be; but
-the norm of the sum is convex in the two lengths, so it is largest with both steepest, or with one steepest
-and the other flat. The latter decides if cos(theta) < -(1 - s) / (2 s). As s >= 1/2, K <= 2: the corollary
-at most doubles a radius.
+member's share of the margin sum, s (C = 2 s (1 - s)): the norm of the sum is convex in the two lengths, so it
+is largest with both members as steep as they may be, or with one so and the other flat. The latter decides if
+cos(theta) < -(1 - s) / (2 s). As s >= 1/2, K <= 2: the corollary at most doubles a radius.
 """
 
 from dataclasses import dataclass

@@ -17,8 +17,6 @@ Scores that are uniform on [a, b] (adx-subsec:3-3) have mu, s = `uniform_scores(
     thm:lower-bound-weighted-uniform: P(WE = y0) >= 1 - p - d_w K_1^2 / 24     `we_bound`
     thm:lower-bound-our-uniform:      P(MME = y0) >= 1 - p - c_N K_2^2 / 4     `mme_bound`
 
-The paper prints d_w K_1^2 / 12 for WE: see docs/equations.md.
-
 Transferability between real members, by the paper's proxies, and its ROC curve (fig:roc):
 
     lambda_1, lambda_2 = E of `weighted_portion` and of `max_margin_portion` at x0 + eps
@@ -118,10 +116,7 @@ def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
 
 
 def we_moments(mu: ArrayLike, s: ArrayLike, lam1: ArrayLike, weights: ArrayLike) -> Moments:
-    """Of X1-hat: ((1 + lambda_1) mu - lambda_1) |w|_1 and (1 + lambda_1)^2 s^2 |w|_2^2.
-
-    lemma:expectation-variance-compare, and for uniform scores lemma:expectation-variance-compare-uniform.
-    """
+    """Of X1-hat (lemma:expectation-variance-compare, also of uniform scores)."""
     mu, s, lam1, w = floats(mu), floats(s), floats(lam1), checked_weights(weights)
     return Moments(((1 + lam1) * mu - lam1) * w.sum(), ((1 + lam1) * s) ** 2 * (w**2).sum())
 
@@ -180,11 +175,7 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
 def thresholds(
     mu: ArrayLike, lam2: ArrayLike, s: ArrayLike, s_f: ArrayLike, members: ArrayLike
 ) -> Thresholds:
-    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1.
-
-    Of uniform scores (cor:comparision-statistical-lower-bound-uniform), 1/C is (N + 1) sqrt((N + 2) / (12 N))
-    in eq:cor2-1-uniform and (N + 1) / N sqrt((N + 2) / 12) in eq:cor2-2-uniform; the paper has 6 for 12.
-    """
+    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1."""
     c = floats(s_f) / floats(s)
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
 

@@ -6,9 +6,8 @@ ADP's members disagree about the wrong classes:
     ED = det( M^T M + RIDGE I ),   the squared volume that the columns M_i of M span
     M_i = P_i without its entry y, divided by its L2 norm
 
-This paper writes + alpha sum_i H(P) + beta log ED, to be minimised; it means Pang et al.'s regularizer,
-which is maximised and counts H(P) once. Without the ridge ED is 0 once N > K - 1, when N vectors of K - 1
-entries have no volume, and whenever two members agree.
+Without the ridge ED is 0 once N > K - 1, when N vectors of K - 1 entries have no volume, and whenever two
+members agree. docs/equations.md says where this paper prints other signs and constants.
 """
 
 import math
@@ -88,9 +87,8 @@ class GAL(NoisyObjective):
 
         CE_i = CE(f_i(x + eps), y),     g_i = grad_x CE_i
 
-    The logarithm is the alignment of the N members' gradients; one member has none. The papers leave out the
-    constant 2 / (N (N - 1)): it moves no gradient, and makes the alignment 1 when all gradients agree, 0 when
-    they are orthogonal.
+    The logarithm is the alignment of the N members' gradients: 1 where all agree, 0 where they are
+    orthogonal. One member has none.
     """
 
     weight: float = 1.0  #: the weight of the alignment

@@ -120,10 +120,9 @@ class Stability(MemberObjective):
         renyi          D(P, Q) = D_a(P || Q)     = log( sum_c P_c^a Q_c^(1-a) ) / (a - 1),   a = order
         cross_entropy  D(P, Q) = KL(P || Q) + H(P) = -sum_c P_c log Q_c
 
-    P_i = softmax f_i. Labels are at the clean image only, and both sides of D are trained. This paper
-    describes D as the Rényi divergence; Li et al. and the code the literature runs (that of Jeong & Shin
-    2020, lam = 2, one noisy copy) train with the cross-entropy, which also rewards confidence at the clean
-    image. `kl` lies between: it is the limit of `renyi` at order 1.
+    P_i = softmax f_i. Labels are at the clean image only, and both sides of D are trained. This paper writes
+    of `renyi`, whose limit at order 1 is `kl`; the literature's code takes the cross-entropy, which also
+    rewards confidence at the clean image.
     """
 
     lam: float = 2.0  #: the weight of the divergence
