@@ -24,7 +24,6 @@ _KNOWN = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_conve
 
 
 def checked_range(given: Any) -> tuple[float, float]:
-    """The lowest and the highest pixel."""
     try:
         low, high = map(float, given)
     except (TypeError, ValueError):
@@ -169,7 +168,6 @@ def member_scores(member: Callable[[Tensor], Any], x: Tensor) -> list[Any]:
 
 
 def _steps(processor: Any) -> dict[str, Any]:
-    """What an image processor does, in plain numbers."""
     said = processor.to_dict()
     other = sorted(name for name in said if said[name] and name.startswith("do_") and name not in _KNOWN)
     if other := other or ["crop_pct"] * bool(said.get("crop_pct")):

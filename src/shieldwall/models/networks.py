@@ -73,8 +73,6 @@ def lenet(num_classes: int) -> nn.Module:
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions around a shortcut."""
-
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)

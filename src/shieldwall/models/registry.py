@@ -76,7 +76,6 @@ def _code_file(name: str) -> Path | None:
 
 
 def models_of(names: str, count: int) -> list[str]:
-    """The model of each of `count` members."""
     listed, rule = names.split(","), f"model takes one name, or one for each member: {count}"
     check(len(listed) in (1, count), rule, f"{len(listed)}, {names}")
     return listed * count if len(listed) == 1 else listed

@@ -115,7 +115,6 @@ class ExactGaussian(Gaussian):
         check(self.sigma <= most, f"exact noise takes a sigma of at most {most:g}", self.sigma)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """k / 255 in float32."""
         return exact.sample(self.sigma, shape, generator)
 
     def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
@@ -217,7 +216,6 @@ def as_noise(given: object) -> Noise:
 
 
 def check_noise(given: object) -> Noise:
-    """Refuse anything but noise, such as a standard deviation alone."""
     if isinstance(given, Noise):
         return given
     example = f"sw.Gaussian({given if isinstance(given, Real) else 0.25})"
@@ -233,15 +231,13 @@ KINDS: dict[str, Callable[[float], Noise]] = {
 
 
 def noise_by_name(kind: str, sigma: float) -> Noise:
-    """The noise of this kind whose standard deviation is sigma."""
     check_name("noise", kind, KINDS)
     return KINDS[kind](sigma)
 
 
 def parse_noise(text: str) -> Noise:
     """The noise that prints as `text`, which is how a certificate file records it: gaussian(0.25)."""
-    known = Gaussian, ExactGaussian, Uniform, Laplace
-    kinds: dict[str, Callable[[float], Noise]] = {noise.kind: noise for noise in known}
+    kinds = {noise.kind: noise for noise in (Gaussian, ExactGaussian, Uniform, Laplace)}
     kind, _, written = text.removesuffix(")").partition("(")
     try:
         scale = float(written)

@@ -222,15 +222,16 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
         raise UserError("inputs contain NaN or infinity")
     low, high = (-math.inf, math.inf) if value_range is None else checked_range(value_range)
     if x.min() < low or x.max() > high:
+        rule = (
+            f"inputs must lie in [{low:g}, {high:g}]; given: [{x.min():g}, {x.max():g}]; keep pixels in that"
+        )
         raise UserError(
-            f"inputs must lie in [{low:g}, {high:g}]; given: [{x.min():g}, {x.max():g}]; keep pixels in that "
-            "range and normalise inside the model (sw.Normalize), or pass value_range=None"
+            f"{rule} range and normalise inside the model (sw.Normalize), or pass value_range=None"
         )
     noise.validate(x)
 
 
 def _checked_indices(indices: Sequence[int] | None, count: int, what: str = "inputs") -> Ints:
-    """The index of each input, by default 0 to M - 1."""
     try:
         given = range(count) if indices is None else indices
         where = np.array([operator.index(index) for index in given], dtype=np.int64)

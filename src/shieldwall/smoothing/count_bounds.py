@@ -47,7 +47,6 @@ class Bound(ABC):
         return p_lower, 1.0 - p_lower
 
     def lower(self, successes: Ints, trials: Ints, alpha: float) -> Floats:
-        """p_lower at alpha from the successes among the trials."""
         return clopper_pearson_lower(successes, trials, alpha)
 
     @abstractmethod

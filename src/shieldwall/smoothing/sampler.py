@@ -177,7 +177,6 @@ class _Scheduler:
         return due
 
     def _take(self) -> PendingInput | None:
-        """Begin the next input, if there is one and room for it."""
         if self._source_has_ended or not self._free or self._taken - self._given >= MOST_WAITING:
             return None
         index, image = next(self._source, (0, None))

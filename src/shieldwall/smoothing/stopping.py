@@ -47,8 +47,6 @@ class Stopping(ABC):
 
 @dataclass(frozen=True)
 class FixedSampleSize(Stopping):
-    """n samples for every input."""
-
     n: int
     bound: Bound = OneSided()  # noqa: RUF009 (frozen)
 

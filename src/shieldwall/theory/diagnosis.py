@@ -134,10 +134,8 @@ def plain_indicators(plain: FirstOrder, r: float) -> dict[str, VoteIndicator]:
     """Every member, WE and MME at the one input of `first_order`; MME has an ERI of two members only."""
     margins, gradients = plain.margins, plain.gradients
     votes = _by_vote(len(margins), conditions.weighted_conditions, conditions.max_margin_conditions)
-    return {
-        name: _at_strongest(vote(margins, gradients, beta=0.0), plain, r) if vote else VoteIndicator()
-        for name, vote in votes.items()
-    }
+    at_0 = {name: vote and vote(margins, gradients, beta=0.0) for name, vote in votes.items()}
+    return {name: _at_strongest(of, plain, r) if of else VoteIndicator() for name, of in at_0.items()}
 
 
 def soft_indicators(soft: FirstOrder, r: float, sigma: float) -> dict[str, VoteIndicator]:
@@ -192,5 +190,4 @@ def _at_strongest(of_vote: Conditions, order: FirstOrder, r: float) -> VoteIndic
 
 
 def _against(order: FirstOrder, rival: int) -> Floats:
-    """The gradients at the one input against a rival."""
     return order.gradients[..., 0, int(np.flatnonzero(order.rivals[0] == rival)[0]), :]

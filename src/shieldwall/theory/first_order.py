@@ -97,9 +97,8 @@ def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> C
 
 def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Floats:
     """`conditions.max_margin_radius` of N >= 2 members from group means, (B,)."""
-    return best_pair_radius(
-        lambda pair: max_margin_estimate(margins[:, pair], gradients[:, pair], beta=beta), margins.shape[1]
-    )
+    m, g = margins, gradients
+    return best_pair_radius(lambda pair: max_margin_estimate(m[:, pair], g[:, pair], beta=beta), m.shape[1])
 
 
 def inner(a: Floats, b: Floats) -> Floats:

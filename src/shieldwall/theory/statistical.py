@@ -242,8 +242,7 @@ def _samples(portions: ArrayLike) -> Floats:
 
 
 def _wrong_classes(confidences: ArrayLike, truth: ArrayLike) -> Floats:
-    """The confidences with the true class's set to 0."""
-    wrong = np.array(confidences, dtype=np.float64)
+    wrong = floats(confidences).copy()
     has_classes = wrong.ndim >= 2 and wrong.shape[-1] >= 2
     check(has_classes, "confidences (..., D, K) of two classes or more are needed", wrong.shape)
     classes, (samples, number) = np.asarray(truth, dtype=np.int64), wrong.shape[-2:]

@@ -16,6 +16,7 @@ is P(MME = y0) <= (p_a + p_b) / 2. Both hold for the radii of other noise too, b
 radius for max(p_a, p_b) and at least that for (p_a + p_b) / 2.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -52,12 +53,12 @@ class PairWins(NamedTuple):
     @property
     def p(self) -> float:
         """How often MME is right when exactly one member is; NaN if that never happened."""
-        return _share(self.mme - self.both, self._only_one)
+        return (self.mme - self.both) / self._only_one if self._only_one else math.nan
 
     @property
     def threshold(self) -> float:
         """What p must exceed for the first case; NaN where p is."""
-        return _share(max(self.first, self.second) - self.both, self._only_one)
+        return (max(self.first, self.second) - self.both) / self._only_one if self._only_one else math.nan
 
     @property
     def verdict(self) -> str:
@@ -83,7 +84,3 @@ def pair_wins(confidences: Tensor, truth: int) -> PairWins:
     mme = max_margin(confidences).argmax(-1) == truth
     counts = [int(torch.count_nonzero(wins)) for wins in (first, second, first & second, mme)]
     return PairWins(shape[1], *counts)
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else float("nan")

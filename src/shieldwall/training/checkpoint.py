@@ -14,8 +14,6 @@ from shieldwall.files import check_seal, load_tensors, load_weights, save_tensor
 
 
 class Position(NamedTuple):
-    """Where in an epoch a training is."""
-
     group: int = 0  # of members that are trained together; those before have finished the epoch
     update: int = 0  # the number of updates that this group has made
     noise: str = ""  # the state of its noise generator, in hexadecimal digits

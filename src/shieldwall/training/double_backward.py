@@ -58,10 +58,9 @@ def _pair(value: Any) -> list[int]:
 
 def _convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, options: Options, mask: list[bool]) -> Any:
     """The gradients of input, weight and bias, those that the mask asks for."""
-    stride, padding, dilation, groups = options
-    return torch.ops.aten.convolution_backward(
-        grad, x, weight, [weight.shape[0]], stride, padding, dilation, False, [0, 0], groups, mask
-    )
+    *geometry, groups = options
+    own = [weight.shape[0]], *geometry, False, [0, 0], groups, mask
+    return torch.ops.aten.convolution_backward(grad, x, weight, *own)
 
 
 class _Convolution(torch.autograd.Function):

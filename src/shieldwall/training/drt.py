@@ -142,7 +142,6 @@ class Group(NamedTuple):
 
 
 def _steepened(value: Tensor, slope: int) -> Tensor:
-    """The value, with its gradient multiplied."""
     return value.detach() + slope * (value - value.detach())
 
 

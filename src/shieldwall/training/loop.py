@@ -162,7 +162,6 @@ def _with_scores(members: Sequence[nn.Module], image: Tensor, largest: int) -> l
 
 
 def _added(sums: Sums, loss: Loss, rows: int) -> Sums:
-    """The sums with the means over these rows added."""
     values = {"": loss.total, **loss.terms, ACCURACIES: loss.accuracies}
     return {name: sums.get(name, 0) + value.double() * rows for name, value in values.items()}
 
@@ -181,10 +180,9 @@ def _means(sums: Sequence[Sums], images: int, world: ProcessGroup) -> Record:
 def _check_finite(epoch: int, means: dict[str, float]) -> None:
     """Stop before a broken epoch is saved."""
     if broken := [name for name, value in means.items() if not math.isfinite(value)]:
-        raise UserError(
-            f"training diverged in epoch {epoch + 1}: {', '.join(broken)} is not finite; the state after "
-            f"epoch {epoch} is kept; lower the learning rate (--set schedule.lr=...) and start a new run"
-        )
+        what = f"training diverged in epoch {epoch + 1}: {', '.join(broken)} is not finite"
+        advice = "lower the learning rate (--set schedule.lr=...) and start a new run"
+        raise UserError(f"{what}; the state after epoch {epoch} is kept; {advice}")
 
 
 def check_alive(records: Sequence[Record], chance: float) -> None:
@@ -203,7 +201,6 @@ def check_alive(records: Sequence[Record], chance: float) -> None:
 
 
 def check_modules(members: Sequence[object]) -> None:
-    """Refuse members that are not modules, and the same module twice."""
     for k, member in enumerate(members, start=1):
         if not isinstance(member, nn.Module):
             raise UserError(f"training takes torch modules; member {k} is: {describe(member)}")

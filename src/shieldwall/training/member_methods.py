@@ -178,12 +178,10 @@ class Consistency(MemberObjective):
 
 
 def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """KL(P || Q) over the last dimension."""
     return (log_p.exp() * (log_p - log_q)).sum(-1)
 
 
 def renyi(log_p: Tensor, log_q: Tensor, order: float) -> Tensor:
-    """D_order(P || Q) over the last dimension."""
     return (order * log_p + (1 - order) * log_q).logsumexp(-1) / (order - 1)
 
 

@@ -89,7 +89,6 @@ class Objective(ABC):
         return NoisyBatch(x, y, noise, repeated + noise, y.repeat(self.num_noise))
 
     def check_members(self, count: int) -> None:
-        """Refuse a number of members that the method cannot train."""
         members = "one member" if self.min_members == 1 else f"{self.min_members} members"
         check(count >= self.min_members, f"{type(self).__name__} needs at least {members}", count)
 
@@ -117,8 +116,6 @@ class Objective(ABC):
 
 @dataclass(frozen=True)
 class NoisyObjective(Objective):
-    """An objective with noise and a number of noisy copies of its own."""
-
     noise: Noise
     num_noise: int = 2  #: noisy copies of each image
 
