@@ -150,7 +150,7 @@ def as_classifier(model: Any, image: Tensor, device: torch.device | str | None =
 
 
 def count_members(members: Iterable[object]) -> int:
-    """How many there are: modules of torch-uncertainty have `num_estimators`, all others are one."""
+    """Modules of torch-uncertainty count as their `num_estimators`, all others as one."""
     given = [getattr(m, "num_estimators", 1) if isinstance(m, nn.Module) else 1 for m in members]
     return sum(number if isinstance(number, int) else 1 for number in given)
 
