@@ -24,7 +24,7 @@ from shieldwall.models.members import to_device
 from shieldwall.models.registry import build_members
 from shieldwall.runs.environment import commit, device_name
 from shieldwall.training.drt import DRT, true_margin
-from shieldwall.training.objective import Loss, NoisyBatch, Objective, accuracy
+from shieldwall.training.objective import Loss, NoisyBatch, Objective
 from shieldwall.training.step import WARM_UP, Step, make_optimizer
 
 SHAPES = {"digits-cnn": (1, 8, 8), "lenet": (1, 28, 28), "resnet20": (3, 32, 32), "resnet110": (3, 32, 32)}
@@ -51,7 +51,7 @@ class Textbook(Objective):
             norm = (gradients[i] + gradients[j]).flatten(1).norm(dim=1)
             total = total + self.rho_gd * (valid * norm).mean()
             total = total - self.rho_cm * (valid * (margins[i] + margins[j])).mean()
-        return Loss(total, {}, torch.stack([accuracy(one, batch.labels) for one in logits]))
+        return Loss(total, {}, batch.accuracies(logits))
 
 
 def measure(

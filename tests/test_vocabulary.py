@@ -2,7 +2,7 @@
 
 import pytest
 
-from shieldwall.ensembles.votes import default_vote_names
+from shieldwall.ensembles.votes import default_votes
 from shieldwall.vocabulary import is_member, is_standard_vote, member_number, vote_order, vote_title
 
 
@@ -10,7 +10,8 @@ def test_votes_stand_in_the_order_of_a_table() -> None:
     shuffled = ["we-grid", "eas", "member-10", "mme", "member-2", "ours", "we", "member-1"]
     expected = ["member-1", "member-2", "member-10", "we", "mme", "eas", "ours", "we-grid"]
     assert sorted(shuffled, key=vote_order) == expected
-    assert sorted(default_vote_names(12), key=vote_order) == default_vote_names(12)
+    names = [vote.name for vote in default_votes(12)]
+    assert sorted(names, key=vote_order) == names
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from shieldwall.data.datasets import dataset_spec as dataset_spec
 from shieldwall.data.datasets import load as _load_data
 from shieldwall.data.splits import Split as Split
-from shieldwall.ensembles.ensemble import MaxMarginEnsemble as MaxMarginEnsemble
-from shieldwall.ensembles.ensemble import WeightedEnsemble as WeightedEnsemble
+from shieldwall.ensembles.votes import MaxMarginEnsemble as MaxMarginEnsemble
 from shieldwall.ensembles.votes import Vote as Vote
+from shieldwall.ensembles.votes import WeightedEnsemble as WeightedEnsemble
 from shieldwall.ensembles.weights import grid_search_weights as grid_search_weights
 from shieldwall.ensembles.weights import sween_weights as sween_weights
 from shieldwall.errors import UserError as UserError
@@ -30,22 +30,22 @@ from shieldwall.smoothing.certificates import eas_from_counts as eas_from_counts
 from shieldwall.smoothing.certify import Predictions as Predictions
 from shieldwall.smoothing.certify import certify as certify
 from shieldwall.smoothing.certify import certify_members as certify_members
+from shieldwall.smoothing.certify import noisy_confidences as noisy_confidences
 from shieldwall.smoothing.certify import predict as predict
-from shieldwall.smoothing.confidences import noisy_confidences as noisy_confidences
-from shieldwall.training.cross_entropy import GaussianAugmentation as GaussianAugmentation
-from shieldwall.training.cross_entropy import SmoothAdv as SmoothAdv
-from shieldwall.training.denoising import Denoising as Denoising
 from shieldwall.training.diversity import ADP as ADP
 from shieldwall.training.diversity import GAL as GAL
 from shieldwall.training.drt import DRT as DRT
 from shieldwall.training.loop import train as train
-from shieldwall.training.macer import MACER as MACER
+from shieldwall.training.member_methods import MACER as MACER
+from shieldwall.training.member_methods import Consistency as Consistency
+from shieldwall.training.member_methods import Denoising as Denoising
+from shieldwall.training.member_methods import GaussianAugmentation as GaussianAugmentation
+from shieldwall.training.member_methods import SmoothAdv as SmoothAdv
+from shieldwall.training.member_methods import Stability as Stability
 from shieldwall.training.objective import Loss as Loss
 from shieldwall.training.objective import MemberObjective as MemberObjective
 from shieldwall.training.objective import NoisyBatch as NoisyBatch
 from shieldwall.training.objective import Objective as Objective
-from shieldwall.training.stability import Consistency as Consistency
-from shieldwall.training.stability import Stability as Stability
 from shieldwall.vocabulary import ABSTAIN as ABSTAIN
 
 __version__: str

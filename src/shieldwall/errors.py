@@ -114,3 +114,9 @@ def require(extra: str, purpose: str) -> None:
     """Raise an error that says what to install if `purpose` needs a missing package."""
     if modules := missing(extra):
         raise UserError(f"{purpose} needs {', '.join(modules)}; run: pip install 'shieldwall[{extra}]'")
+
+
+def check_name(kind: str, given: str, known: Iterable[str]) -> None:
+    """Refuse a name that does not exist."""
+    if given not in known:
+        raise unknown_name(kind, given, known)

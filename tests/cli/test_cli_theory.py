@@ -17,11 +17,11 @@ from shieldwall.noise.distributions import Gaussian
 from shieldwall.runs.diagnose import diagnose_run
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import load_members
-from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.smoothing.certify import noisy_confidences
 from shieldwall.theory.conditions import max_margin_conditions, single_conditions, weighted_conditions
 from shieldwall.theory.first_order import first_order, jackknife, smoothed_first_order, weighted_estimate
+from shieldwall.theory.statistical import proxies
 from shieldwall.theory.strategies import VERDICTS, pair_wins
-from shieldwall.theory.transferability import proxies
 
 OPTIONS = ["--every", "12", "--draws", "60"]
 Columns = dict[str, list[str]]

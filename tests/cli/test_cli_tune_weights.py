@@ -16,7 +16,7 @@ from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import held_out_part, load_members, training_part
 from shieldwall.runs.tune_weights import copies_needed
 from shieldwall.runs.verify import verify_run
-from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.smoothing.certify import noisy_confidences
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 import shieldwall as sw
-from shieldwall.ensembles.ensemble import confidences
-from shieldwall.ensembles.votes import vote_set
+from shieldwall.ensembles.votes import confidences, vote_set
 
 
 def members(count: int, classes: int = 4) -> list[nn.Module]:

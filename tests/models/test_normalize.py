@@ -25,8 +25,8 @@ def test_numbers_may_come_in_any_row(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("mean", "std", "message"),
     [
-        (0.5, [1.0], "mean must be a list of one number per channel; given: 0.5"),
-        ([0.5], 1.0, "std must be a list of one number per channel; given: 1.0"),
+        (0.5, [1.0], "mean must be a list of one finite number per channel; given: 0.5"),
+        ([0.5], 1.0, "std must be a list of one finite number per channel; given: 1.0"),
         ("0.5", [1.0], "mean must be a list"),
         ([], [], "mean must be a list of one finite number per channel"),
         ([float("nan")], [1.0], "mean must be a list of one finite number"),

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 import shieldwall as sw
 from shieldwall import seeds
 from shieldwall.data.splits import TensorSplit
-from shieldwall.ensembles.ensemble import confidences as member_confidences
-from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.ensembles.votes import confidences as member_confidences
+from shieldwall.smoothing.certify import noisy_confidences
 
 
 class Counting(nn.Module):

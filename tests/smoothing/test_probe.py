@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.models.members import MOST_VISITED, eval_mode, infer_device, modules_of
+from shieldwall.models.members import MOST_VISITED, evaluating, infer_device, modules_of
 
 IMAGES = torch.rand(3, 2, 6, 6, generator=torch.Generator().manual_seed(2))
 SETTINGS: dict[str, Any] = {"noise": sw.Gaussian(0.3), "n0": 20, "n": 400}
@@ -167,7 +167,7 @@ def test_modules_are_found_once_and_the_search_ends() -> None:
     crowd = [object() for _ in range(2 * MOST_VISITED)]
     far, near = network(), network()
     assert modules_of([near, lambda x: crowd, far]) == [*near.modules(), *far.modules()]
-    with eval_mode([circle]):
+    with evaluating(modules_of([circle])):
         assert not model[1].training
 
 

@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from shieldwall import UserError
-from shieldwall.theory.statistical import mme_bound, we_bound
-from shieldwall.theory.transferability import proxies, roc
+from shieldwall.theory.statistical import mme_bound, proxies, roc, we_bound
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,6 @@ import shieldwall as sw
 from shieldwall.distributed import ProcessGroup
 from shieldwall.models.attack import smoothed_pgd
 from shieldwall.models.registry import build_members
-from shieldwall.training.cross_entropy import SmoothAdv
 from shieldwall.training.drt import (
     DRT,
     Group,
@@ -25,6 +24,7 @@ from shieldwall.training.drt import (
     mean_cosine,
     true_margin,
 )
+from shieldwall.training.member_methods import SmoothAdv
 from shieldwall.training.objective import NoisyBatch, Objective
 
 NOISE = sw.Gaussian(0.3)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import shieldwall as sw
 from shieldwall.noise.distributions import Noise
-from shieldwall.training.macer import MACER
+from shieldwall.training.member_methods import MACER
 
 SIGMA = 0.5
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import shieldwall as sw
 from shieldwall.models.attack import project, smoothed_loss, smoothed_pgd
-from shieldwall.training.cross_entropy import SmoothAdv
+from shieldwall.training.member_methods import SmoothAdv
 
 X = torch.rand(5, 1, 4, 4, generator=torch.Generator().manual_seed(1))
 Y = torch.tensor([0, 1, 2, 0, 1])

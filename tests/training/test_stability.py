@@ -11,7 +11,7 @@ from scipy.stats import entropy
 from torch import Tensor, nn
 
 import shieldwall as sw
-from shieldwall.training.stability import Stability, kl, renyi
+from shieldwall.training.member_methods import Stability, kl, renyi
 
 X = torch.rand(4, 1, 2, 2, generator=torch.Generator().manual_seed(1))
 Y = torch.tensor([0, 1, 2, 0])

@@ -60,7 +60,7 @@ def sween_weights(confidences: Tensor, labels: Tensor, *, steps: int = 100) -> T
 
 def accuracy(weighted: Tensor, labels: Tensor) -> Tensor:
     """The share of noisy copies whose weighted vote is the label.  (P, M, C, K), (M,) -> (P,)"""
-    return _correct(weighted, labels).double().mean((1, 2))
+    return (weighted.argmax(-1) == labels[:, None]).double().mean((1, 2))
 
 
 def certified_accuracy(needed: int) -> Score:
@@ -68,16 +68,11 @@ def certified_accuracy(needed: int) -> Score:
     check(needed >= 1, "the number of copies needed must be at least 1", needed)
 
     def score(weighted: Tensor, labels: Tensor) -> Tensor:
-        copies = weighted.shape[2]
-        if needed > copies:
-            raise UserError(f"{needed} correct copies are needed, but each image has {copies}")
-        return (_correct(weighted, labels).sum(-1) >= needed).double().mean(1)
+        if needed > weighted.shape[2]:
+            raise UserError(f"{needed} correct copies are needed, but each image has {weighted.shape[2]}")
+        return ((weighted.argmax(-1) == labels[:, None]).sum(-1) >= needed).double().mean(1)
 
     return score
-
-
-def _correct(weighted: Tensor, labels: Tensor) -> Tensor:
-    return weighted.argmax(-1) == labels[:, None]
 
 
 @checked
@@ -94,10 +89,8 @@ def grid_search_weights(
     num_members = len(confidences)
     num_points = math.comb(units + num_members - 1, units)
     if num_points > MAX_POINTS:
-        raise UserError(
-            f"the grid of step {step:g} over {num_members} members has {num_points:,} points, more than "
-            f"{MAX_POINTS:,}; take a larger step, or sween_weights"
-        )
+        grid = f"the grid of step {step:g} over {num_members} members has {num_points:,} points"
+        raise UserError(f"{grid}, more than {MAX_POINTS:,}; take a larger step, or sween_weights")
     exact = confidences.double()
     points = compositions(units, num_members)
     best: tuple[float, float, tuple[int, ...]] = math.inf, math.inf, ()

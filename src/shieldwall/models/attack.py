@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from shieldwall.models.members import eval_mode
+from shieldwall.models.members import evaluating, modules_of
 
 Member = Callable[[Tensor], Tensor]
 TINY = 1e-20  # below this a gradient or a perturbation has no direction worth following
@@ -31,13 +31,13 @@ def smoothed_pgd(
     """
     step_size = 2 * epsilon / steps
     x = adversarial = x.detach()
-    with eval_mode([member]), torch.enable_grad():
+    with evaluating(modules_of([member])), torch.enable_grad():
         for _ in range(steps):
             variable = adversarial.detach().requires_grad_()
             loss = smoothed_loss(member, variable, y, noise_by_copy)
             # The sum, not the mean: each image's gradient is its own, whatever the batch.
             (gradient,) = torch.autograd.grad(loss.sum(), variable)
-            adversarial = project(adversarial + step_size * unit(gradient), x, epsilon)
+            adversarial = project(adversarial + step_size * (gradient / _lengths(gradient)), x, epsilon)
     return adversarial
 
 
@@ -52,24 +52,11 @@ def smoothed_loss(member: Member, x: Tensor, y: Tensor, noise_by_copy: Tensor) -
 
 def project(adversarial: Tensor, x: Tensor, epsilon: float | Tensor) -> Tensor:
     """Into the box [0, 1], then into the ball of radius epsilon around x."""
-    return shortened(adversarial.clamp(0, 1), x, epsilon)
-
-
-def shortened(points: Tensor, x: Tensor, epsilon: float | Tensor) -> Tensor:
-    """Into the ball of radius epsilon around x."""
-    moved = points - x
+    moved = adversarial.clamp(0, 1) - x
     return x + moved * (epsilon / _lengths(moved)).clamp_max(1)
-
-
-def unit(gradient: Tensor) -> Tensor:
-    return gradient / _lengths(gradient)
 
 
 def _lengths(images: Tensor) -> Tensor:
     """The L2 norm of each image, never zero.  (B, C, H, W) -> (B, 1, 1, 1)"""
-    return per_image(torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(TINY), images)
-
-
-def per_image(values: Tensor, images: Tensor) -> Tensor:
-    """One value for each image, in a shape to multiply images by.  (B,) -> (B, 1, 1, 1)"""
-    return values.view(-1, *(1 for _ in images.shape[1:]))
+    lengths: Tensor = torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(TINY)
+    return lengths.view(-1, *(1 for _ in images.shape[1:]))

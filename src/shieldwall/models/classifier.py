@@ -24,7 +24,6 @@ _KNOWN = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_conve
 
 
 def checked_range(given: Any) -> tuple[float, float]:
-    """The lowest and the highest pixel."""
     try:
         low, high = map(float, given)
     except (TypeError, ValueError):
@@ -115,10 +114,9 @@ def scores_of(output: Any) -> Any:
     if len(tables) < 2:
         return scores_of(tables[0]) if tables else output
     shapes = ", ".join(str(tuple(getattr(part, "shape", ()))) for part in parts)
-    raise UserError(
-        f"the model returns {len(parts)} values of shapes {shapes}, and it is not clear which are the "
-        "scores (B, K); pass a function that returns them, such as lambda x: model(x)[1]"
-    )
+    values = f"{len(parts)} values of shapes {shapes}, and it is not clear which are the scores (B, K)"
+    advice = "pass a function that returns them, such as lambda x: model(x)[1]"
+    raise UserError(f"the model returns {values}; {advice}")
 
 
 torch.fx.wrap("scores_of")  # what follows a module's code takes it for one step
@@ -136,10 +134,8 @@ def as_classifier(model: Any, image: Tensor, device: torch.device | str | None =
     check_model(model)
     if isinstance(model, nn.Module):
         if any(base.__module__.startswith("transformers.") for base in type(model).__mro__):
-            raise UserError(
-                "a Hugging Face model needs its processor's size, mean and standard deviation: pass "
-                "sw.Classifier(model, processor=processor)"
-            )
+            needed = "a Hugging Face model needs its processor's size, mean and standard deviation"
+            raise UserError(f"{needed}: pass sw.Classifier(model, processor=processor)")
         return model
     where = infer_device([model], image, device)
     with inference([model]), torch.random.fork_rng([where] if where.type == "cuda" else []):
@@ -153,19 +149,15 @@ def as_classifier(model: Any, image: Tensor, device: torch.device | str | None =
     return model
 
 
-def num_members(member: object) -> int:
-    """How many members a module is: those of torch-uncertainty have `num_estimators`, others are one."""
-    given = getattr(member, "num_estimators", 1) if isinstance(member, nn.Module) else 1
-    return given if isinstance(given, int) else 1
-
-
 def count_members(members: Iterable[object]) -> int:
-    return sum(map(num_members, members))
+    """Modules of torch-uncertainty count as their `num_estimators`, all others as one."""
+    given = [getattr(m, "num_estimators", 1) if isinstance(m, nn.Module) else 1 for m in members]
+    return sum(number if isinstance(number, int) else 1 for number in given)
 
 
 def member_scores(member: Callable[[Tensor], Any], x: Tensor) -> list[Any]:
     """The scores (B, K) of a member; of one that is several, (N B, K), those of each."""
-    scores, several = scores_of(member(x)), num_members(member)
+    scores, several = scores_of(member(x)), count_members([member])
     if several == 1:
         return [scores]
     if not is_scores(scores, rows := several * len(x)):
@@ -176,14 +168,11 @@ def member_scores(member: Callable[[Tensor], Any], x: Tensor) -> list[Any]:
 
 
 def _steps(processor: Any) -> dict[str, Any]:
-    """What an image processor does, in plain numbers."""
     said = processor.to_dict()
     other = sorted(name for name in said if said[name] and name.startswith("do_") and name not in _KNOWN)
     if other := other or ["crop_pct"] * bool(said.get("crop_pct")):
-        raise UserError(
-            f"the processor does more than is known here ({', '.join(other)}); pass a function from images "
-            "in [0, 1] to scores instead"
-        )
+        more = f"the processor does more than is known here ({', '.join(other)})"
+        raise UserError(f"{more}; pass a function from images in [0, 1] to scores instead")
     factor = said.get("rescale_factor", 1) if said.get("do_rescale") else 1
     steps: dict[str, Any] = {"scale": 255.0 * factor}
     if said.get("do_resize"):
@@ -200,9 +189,8 @@ def _processed(x: Tensor, steps: Mapping[str, Any]) -> Tensor:
     if x.shape[1] == 1 and len(steps.get("mean", [])) == 3:
         x = x.expand(-1, 3, -1, -1)
     if "size" in steps:
-        height, width = x.shape[-2:]
-        size, shorter = steps["size"], min(height, width)
-        edge = size.get("shortest_edge", 0)
+        (height, width), size = x.shape[-2:], steps["size"]
+        edge, shorter = size.get("shortest_edge", 0), min(height, width)
         new = (edge * height // shorter, edge * width // shorter) if edge else (size["height"], size["width"])
         if new != (height, width):
             x = F.interpolate(x, new, mode=steps["mode"], antialias=steps["mode"] != "nearest-exact")

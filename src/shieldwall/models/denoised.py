@@ -1,6 +1,6 @@
 """Denoised smoothing: a denoiser D before a classifier F that was trained without noise, scores(v) = F(D(v)).
 
-D is a network trained to denoise v = x + sigma eps (Salman et al. 2020; training/denoising.py), or one step
+D is a network trained to denoise v = x + sigma eps (Salman et al. 2020; `sw.Denoising`), or one step
 of a diffusion model (Carlini et al. 2023). Such a model takes pixels in [-1, 1], where the noise is twice as
 large, and predicts eps_theta, the noise in x_t = sqrt(abar_t) x_0 + sqrt(1 - abar_t) eps:
 

@@ -4,7 +4,7 @@ import dis
 import gc
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import TypeVar
 
@@ -119,14 +119,9 @@ def is_channels_last(owners: Sequence[object]) -> bool:
     return not all(kernel.is_contiguous() for kernel in turned)
 
 
-def eval_mode(owners: Sequence[object]) -> AbstractContextManager[None]:
-    """The modules that owners use in evaluation mode; afterwards every part has the mode it had."""
-    return evaluating(modules_of(owners))
-
-
 @contextmanager
 def evaluating(parts: Iterable[nn.Module]) -> Iterator[None]:
-    """The same for modules that are known with all their parts."""
+    """Modules, given with all their parts, in evaluation mode; afterwards each has the mode it had."""
     were_training = [part for part in parts if part.training]
     for part in were_training:
         part.training = False
@@ -140,5 +135,5 @@ def evaluating(parts: Iterable[nn.Module]) -> Iterator[None]:
 @contextmanager
 def inference(owners: Sequence[object]) -> Iterator[None]:
     """The modules that owners use in evaluation mode, and no gradients."""
-    with eval_mode(owners), torch.inference_mode():
+    with evaluating(modules_of(owners)), torch.inference_mode():
         yield

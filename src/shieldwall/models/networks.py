@@ -17,10 +17,7 @@ from shieldwall.errors import UserError, check
 
 
 class Normalize(nn.Module):
-    """(x - mean) / std per channel, on images (B, C, H, W).
-
-    As the first layer of a member, so that noise is always added to pixels in [0, 1].
-    """
+    """(x - mean) / std per channel, on images (B, C, H, W): inside a member, as noise is added to pixels."""
 
     mean: Tensor
     std: Tensor
@@ -37,18 +34,17 @@ class Normalize(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         channels = len(self.mean)
         if x.ndim < 3 or x.shape[-3] != channels:
-            raise UserError(
-                f"Normalize was made for images (B, {channels}, H, W); given shape: {tuple(x.shape)}"
-                + ("; for a single image pass x[None]" if x.ndim == 3 else "")
-            )
+            hint = "; for a single image pass x[None]" if x.ndim == 3 else ""
+            made_for = f"Normalize was made for images (B, {channels}, H, W)"
+            raise UserError(f"{made_for}; given shape: {tuple(x.shape)}{hint}")
         return (x - self.mean) / self.std
 
 
 def _per_channel(name: str, values: Sequence[float]) -> list[float]:
     try:
         numbers = [float(value) for value in values]
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{name} must be a list of one number per channel; given: {values!r}") from error
+    except (TypeError, ValueError):
+        numbers = []
     are_finite = numbers and all(map(math.isfinite, numbers))
     check(are_finite, f"{name} must be a list of one finite number per channel", repr(values))
     return numbers
@@ -77,8 +73,6 @@ def lenet(num_classes: int) -> nn.Module:
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions around a shortcut."""
-
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)

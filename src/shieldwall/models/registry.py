@@ -25,12 +25,9 @@ from shieldwall.models.networks import cifar_resnet, digits_cnn, lenet, resnet50
 
 ModelFactory = Callable[[int], nn.Module]
 MODELS: dict[str, ModelFactory] = {
-    "digits-cnn": digits_cnn,
-    "lenet": lenet,
-    "resnet20": partial(cifar_resnet, depth=20),
-    "resnet110": partial(cifar_resnet, depth=110),
-    "resnet50": resnet50,
-}
+    "digits-cnn": digits_cnn, "lenet": lenet, "resnet20": partial(cifar_resnet, depth=20),
+    "resnet110": partial(cifar_resnet, depth=110), "resnet50": resnet50,
+}  # fmt: skip
 HUGGING_FACE = "hf:"  # what the name of a Hugging Face checkpoint in a folder starts with
 TRUST = "SHIELDWALL_TRUST_CODE"  # names the code of recipes that may run, module:function by commas, or all
 
@@ -65,8 +62,7 @@ def _own(names: str) -> list[str]:
 
 def code_digest(names: str) -> str | None:
     """The SHA-256 of the files with a user's functions; None for the networks of this package."""
-    files = filter(None, map(_code_file, _own(names)))
-    code = b"".join(file.read_bytes() for file in files)
+    code = b"".join(file.read_bytes() for file in map(_code_file, _own(names)) if file)
     return hashlib.sha256(code).hexdigest() if code else None
 
 
@@ -80,9 +76,7 @@ def _code_file(name: str) -> Path | None:
 
 
 def models_of(names: str, count: int) -> list[str]:
-    """The model of each of `count` members."""
-    listed = names.split(",")
-    rule = f"model takes one name, or one for each member: {count}"
+    listed, rule = names.split(","), f"model takes one name, or one for each member: {count}"
     check(len(listed) in (1, count), rule, f"{len(listed)}, {names}")
     return listed * count if len(listed) == 1 else listed
 
@@ -105,10 +99,9 @@ def check_trusted(names: str) -> None:
         if digest is not None and f"{digest}  {name}" in known:
             continue
         if not {name, "all"} & said:
-            raise UserError(
-                f"the recipe names code, {name!r}, which is new here or has changed; code can do all that "
-                f"you can: read it, then add --trust-code (in Python: set {TRUST}={name})"
-            )
+            what = f"the recipe names code, {name!r}, which is new here or has changed"
+            advice = f"read it, then add --trust-code (in Python: set {TRUST}={name})"
+            raise UserError(f"{what}; code can do all that you can: {advice}")
         if digest is not None and home.is_absolute():
             with suppress(OSError):  # without a home to write to, it must be said each time
                 file.parent.mkdir(parents=True, exist_ok=True)

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError, check, check_number, describe, unknown_name
+from shieldwall.errors import UserError, check, check_name, check_number, describe
 from shieldwall.noise import exact
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-TRAINED_NOISE = "trained_noise"
-"""The attribute of a loaded module that holds the noise it was trained with."""
+TRAINED_NOISE = "trained_noise"  # the attribute of a loaded module that holds the noise it was trained with
 
 
 class Noise(ABC):
@@ -116,7 +115,6 @@ class ExactGaussian(Gaussian):
         check(self.sigma <= most, f"exact noise takes a sigma of at most {most:g}", self.sigma)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """k / 255 in float32."""
         return exact.sample(self.sigma, shape, generator)
 
     def perturb(self, x: Tensor, draws: Tensor) -> Tensor:
@@ -130,10 +128,8 @@ class ExactGaussian(Gaussian):
         steps = x.double() * exact.LEVELS
         off = ((steps - steps.round()).abs() > exact.TOLERANCE) | (x.abs() > exact.LARGEST_PIXEL)
         if bool(off.any()):
-            raise UserError(
-                "exact noise takes 8-bit images, whose pixels are multiples of 1/255; "
-                f"given: {x[off][0].item():g}, which is {steps[off][0].item():g}/255"
-            )
+            rule = "exact noise takes 8-bit images, whose pixels are multiples of 1/255"
+            raise UserError(f"{rule}; given: {x[off][0].item():g}, which is {steps[off][0].item():g}/255")
 
 
 @dataclass(frozen=True)
@@ -207,12 +203,8 @@ class Laplace(_Scaled):
 
 
 def standard_laplace(u: Tensor) -> Tensor:
-    """-sign(u) log(1 - |u|) for float32 u on [-1, 1), overwriting u.
-
-    u comes in steps of 2^-23. Half a step up makes it symmetric, and keeps it off 0 and -1, where the
-    logarithm ends.
-    """
-    u.add_(2.0**-24)
+    """-sign(u) log(1 - |u|) for float32 u on [-1, 1), overwriting u."""
+    u.add_(2.0**-24)  # half a step of u: it is symmetric then, and never 0 or -1, where the logarithm ends
     return u.abs().neg_().log1p_().copysign_(u)
 
 
@@ -224,7 +216,6 @@ def as_noise(given: object) -> Noise:
 
 
 def check_noise(given: object) -> Noise:
-    """Refuse anything but noise, such as a standard deviation alone."""
     if isinstance(given, Noise):
         return given
     example = f"sw.Gaussian({given if isinstance(given, Real) else 0.25})"
@@ -240,16 +231,13 @@ KINDS: dict[str, Callable[[float], Noise]] = {
 
 
 def noise_by_name(kind: str, sigma: float) -> Noise:
-    """The noise of this kind whose standard deviation is sigma."""
-    if kind not in KINDS:
-        raise unknown_name("noise", kind, KINDS)
+    check_name("noise", kind, KINDS)
     return KINDS[kind](sigma)
 
 
 def parse_noise(text: str) -> Noise:
     """The noise that prints as `text`, which is how a certificate file records it: gaussian(0.25)."""
-    known = Gaussian, ExactGaussian, Uniform, Laplace
-    kinds: dict[str, Callable[[float], Noise]] = {noise.kind: noise for noise in known}
+    kinds = {noise.kind: noise for noise in (Gaussian, ExactGaussian, Uniform, Laplace)}
     kind, _, written = text.removesuffix(")").partition("(")
     try:
         scale = float(written)

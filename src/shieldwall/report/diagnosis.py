@@ -13,8 +13,8 @@ from shieldwall.report.formats import PlainTable
 from shieldwall.report.plots import COLOURS, empty_figure, figure_bytes, plain_axes
 from shieldwall.results.certificates import Floats
 from shieldwall.theory.diagnosis import EQUAL, Diagnosis
+from shieldwall.theory.statistical import Roc
 from shieldwall.theory.strategies import PREMISES_FAIL, VERDICTS
-from shieldwall.theory.transferability import Roc
 from shieldwall.vocabulary import MME, WE, vote_title
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from shieldwall import seeds
 from shieldwall.console import QUIET, progress_bar
-from shieldwall.ensembles.ensemble import Ensemble
+from shieldwall.ensembles.votes import Ensemble
 from shieldwall.errors import UserError, check
 from shieldwall.files import write_output
 from shieldwall.models.attack import TINY, smoothed_pgd

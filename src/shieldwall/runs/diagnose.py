@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from shieldwall.console import QUIET, progress_bar
-from shieldwall.ensembles.votes import default_vote_names
+from shieldwall.ensembles.votes import default_votes
 from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes import Certification
@@ -55,7 +55,7 @@ def diagnose_run(
     plan, indices = trained.plan(which, seed), which.inputs(len(test))
     images = {index: trained.image(noise, index).to(trained.device) for index in indices}
 
-    rows, votes = [], trained.votes(default_vote_names(recipe.members))
+    rows, votes = [], trained.votes([vote.name for vote in default_votes(recipe.members)])
     with run.lock():
         began = time.perf_counter()
         all_counts = trained.sampler(plan, votes).counts(images.items())

@@ -13,8 +13,7 @@ from shieldwall.data import datasets
 from shieldwall.data.datasets import DatasetSpec
 from shieldwall.data.splits import Dataset, Split
 from shieldwall.devices import resolve_device
-from shieldwall.ensembles.ensemble import MaxMarginEnsemble, WeightedEnsemble
-from shieldwall.ensembles.votes import VoteSet, default_vote_names, vote_set
+from shieldwall.ensembles.votes import MaxMarginEnsemble, VoteSet, WeightedEnsemble, default_votes, vote_set
 from shieldwall.errors import UserError, checked, describe, unknown_name
 from shieldwall.files import load_tensors
 from shieldwall.models.classifier import count_members
@@ -66,8 +65,9 @@ class TrainedRun:
         self, plan: Plan, votes: VoteSet,
         *, batch_size: int | None = None, compile: bool = False, prepare: bool = False,
     ) -> Sampler:  # fmt: skip
-        return Sampler.of_plan(
-            self.members, votes, plan, shape=self.dataset.shape, device=self.device,
+        return Sampler(
+            self.members, votes.counted, plan.noise, plan.certification.n0, plan.stopping, seed=plan.seed,
+            precision=plan.certification.precision, shape=self.dataset.shape, device=self.device,
             batch_size=batch_size, compile=compile, prepare=prepare, example=self.image(plan.noise, 0),
             truth=self.dataset.test.labels if plan.correct_only else None,
         )  # fmt: skip
@@ -146,7 +146,7 @@ def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
         return WeightedEnsemble(members)
     if vote == MME:
         return MaxMarginEnsemble(members)
-    names = default_vote_names(len(members))
+    names = [vote.name for vote in default_votes(len(members))]
     if vote not in names:
         raise unknown_name("vote", vote, names)
     return members[names.index(vote)]

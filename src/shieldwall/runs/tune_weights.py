@@ -16,7 +16,7 @@ from shieldwall.noise.distributions import Noise
 from shieldwall.recipes import Certification
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, noise_of
-from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.smoothing.certify import noisy_confidences
 
 METHODS = ("sween", "grid")
 OBJECTIVES = ("accuracy", "certified")

@@ -53,8 +53,6 @@ class NoiseStream:
 
 @dataclass
 class PendingInput:
-    """An input whose draws are under way."""
-
     order: int
     index: int
     image: Tensor

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.binomial import check_alpha
-from shieldwall.errors import UserError, check, checked, unknown_name
+from shieldwall.errors import UserError, check, check_name, checked
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
@@ -45,13 +45,11 @@ def certificates_from_counts(
     is that of the radii, by default that of the noise. `size` is the number of values per input, for norms
     in which radii depend on it. `precision` and the noise `seed` are noted.
     """
-    check_alpha(alpha)
     selection, estimation = _whole("selection_counts", selection_counts), _whole("counts", counts)
-    if estimation.ndim != 2 or estimation.shape[1] < 2 or selection.shape != estimation.shape:
-        raise UserError(
-            "selection_counts and counts must both be (M, K), with the same M inputs and K >= 2 classes; "
-            f"given shapes: {selection.shape} and {estimation.shape}"
-        )
+    fits = estimation.ndim == 2 and estimation.shape[1] >= 2 and selection.shape == estimation.shape
+    rule = "selection_counts and counts must both be (M, K), with the same M inputs and K >= 2 classes"
+    if not fits:
+        raise UserError(f"{rule}; given shapes: {selection.shape} and {estimation.shape}")
     return _certificates(selection, estimation, noise, alpha, parse_bound(bound), norm, size, precision, seed)
 
 
@@ -73,12 +71,8 @@ def eas_from_counts(
 
     The radius. `noise.radius(a, b)` is proved event by event: within it, what has probability at least a at
     the input stays likelier than what has at most b, be they answers of one classifier or of two. So EAS is
-    certified for every noise here, in its own norm; the formula above is the Gaussian's.
-
-    The paper prints r = (max_i r_i + min_i r_i) / 2, r_i = sigma Phi^-1 of member i's top probability,
-    negative if its top class is not y0. For two classes that is the same r, for more no larger as long as
-    A >= 1/2. Below that it does not hold: members (0.40, 0.39, 0.21) and (0.33, 0.35, 0.32) would be safe
-    within 0.066 sigma, but the first can lose its class at 0.013 sigma.
+    certified for every noise here, in its own norm; the formula above is the Gaussian's. The paper prints
+    another one, which is false below A = 1/2 (docs/equations.md).
 
     The bounds. y0 is chosen by the n0 draws, so it is fixed as far as the n draws are concerned.
 
@@ -95,19 +89,16 @@ def eas_from_counts(
     and p_upper >= min(1 - L_j, U_j,z) >= B if the L_i and this single U_j,z hold, which fails with
     probability at most (1 - s) alpha + s alpha.
     """
-    check_alpha(alpha)
     selection, estimation = _whole("selection_counts", selection_counts), _whole("counts", counts)
-    if estimation.ndim != 3 or 0 in estimation.shape[1:] or selection.shape != estimation.shape:
-        raise UserError(
-            "ensemble-after-smoothing takes every member's counts (M, N, K) of the choice and of the bounds; "
-            f"given: {selection.shape} and {estimation.shape}"
-        )
+    fits = estimation.ndim == 3 and 0 not in estimation.shape[1:] and selection.shape == estimation.shape
+    rule = "ensemble-after-smoothing takes every member's counts (M, N, K) of the choice and of the bounds"
+    check(fits, rule, f"{selection.shape} and {estimation.shape}")
     for name, by_member in (("choice", selection), ("bounds", estimation)):
         draws = by_member.sum(-1)
         unequal = ((draws != draws[:, :1]) | (draws < (name == "choice"))).any(1)
         if unequal.any():
-            rule = "members must be counted on the same samples"
-            raise UserError(f"{rule}; for the {name} they have {draws[unequal][0].tolist()}")
+            given = draws[unequal][0].tolist()
+            raise UserError(f"members must be counted on the same samples; for the {name} they have {given}")
     if isinstance(bound, str):
         bound = "one-sided" if bound == PREFIX else bound.removeprefix(f"{PREFIX}-")
     return _certificates(selection, estimation, noise, alpha, parse_bound(bound), norm, size, precision, seed)
@@ -117,8 +108,8 @@ def _whole(name: str, counts: "ArrayLike | Tensor") -> Ints:
     """The counts as int64; fractions and negative numbers are refused. Read-only ones are not copied."""
     from_device = getattr(counts, "cpu", None)  # of a tensor
     array = np.asarray(counts if from_device is None else from_device().numpy())
-    is_whole = np.issubdtype(array.dtype, np.integer)
-    check(is_whole, f"{name} must be whole numbers, such as int64", array.dtype)
+    rule = f"{name} must be whole numbers, such as int64"
+    check(np.issubdtype(array.dtype, np.integer), rule, array.dtype)
     array = array.astype(np.int64, copy=array.flags.writeable)
     check(not (array < 0).any(), f"{name} must not be negative", array.min(initial=0))
     return array
@@ -129,8 +120,8 @@ def _certificates(
     norm: str | None, size: int | None, precision: str, seed: int | None,
 ) -> Certificates:  # fmt: skip
     """Certificates of one classifier from its counts (M, K), or of EAS from its members', (M, N, K)."""
-    if precision not in PRECISIONS:
-        raise unknown_name("precision", precision, PRECISIONS)
+    check_alpha(alpha)
+    check_name("precision", precision, PRECISIONS)
     ball, is_eas = Ball.of(noise, norm, size), estimation.ndim == 3
     by_member = estimation if is_eas else estimation[:, None]
     inputs, members, classes = by_member.shape
@@ -139,13 +130,12 @@ def _certificates(
     bounds = bound(np.broadcast_to(chosen[:, None], (inputs, members)), by_member, alpha, members)
     p_lower, p_upper = (of_members.max(-1) for of_members in bounds)
     radii = ball.radius(p_lower, p_upper if is_eas or isinstance(bound, TwoSided) else None)
-    recorded = str(bound)
-    if is_eas:
-        recorded = PREFIX if isinstance(bound, OneSided) else f"{PREFIX}-{bound}"
+    of_eas = PREFIX if isinstance(bound, OneSided) else f"{PREFIX}-{bound}"
     return Certificates(
         labels=np.where(radii > 0, chosen, ABSTAIN), radii=radii, p_lower=p_lower, p_upper=p_upper,
-        counts=estimation, selection_counts=selection, alpha=alpha, bound=recorded,
-        noise=str(ball.noise), norm=ball.norm, precision=precision, seed=seed,
+        counts=estimation, selection_counts=selection, alpha=alpha,
+        bound=of_eas if is_eas else str(bound), noise=str(ball.noise), norm=ball.norm,
+        precision=precision, seed=seed,
     )  # fmt: skip
 
 
@@ -157,8 +147,7 @@ class Plan:
     size: int
     certification: Certification
     seed: int = 0
-    correct_only: bool = False
-    """Draw nothing to bound an input for which every vote chose a wrong class; its radius counts nowhere."""
+    correct_only: bool = False  # draw nothing to bound an input for which every vote chose a wrong class
 
     def __post_init__(self) -> None:
         _ = self.stopping  # refuses bad settings before any sampling
@@ -191,10 +180,10 @@ class Plan:
 
     def certificates_of(self, selection: Ints, estimation: Ints, votes: "VoteSet") -> dict[str, Certificates]:
         """The same at M inputs, from their counts (M, V, K) that choose and that bound."""
+        c = self.certification
         how: dict[str, Any] = {
-            "noise": self.noise, "alpha": self.certification.alpha, "bound": self.stopping.bound,
-            "norm": self.ball.norm, "size": self.size, "precision": self.certification.precision,
-            "seed": self.seed,
+            "noise": self.noise, "alpha": c.alpha, "bound": self.stopping.bound, "norm": self.ball.norm,
+            "size": self.size, "precision": c.precision, "seed": self.seed,
         }  # fmt: skip
         kinds = selection.shape[-1]
         by_row = certificates_from_counts(selection.reshape(-1, kinds), estimation.reshape(-1, kinds), **how)

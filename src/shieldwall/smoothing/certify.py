@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor, nn
 
-from shieldwall import binomial
+from shieldwall import binomial, seeds
 from shieldwall.console import progress_bar
-from shieldwall.ensembles.votes import Vote, VoteSet, vote_set
+from shieldwall.data.splits import Split
+from shieldwall.devices import check_memory
+from shieldwall.ensembles.votes import Vote, VoteSet, confidences, vote_set
 from shieldwall.errors import UserError, check, check_int, checked
 from shieldwall.models.classifier import UNIT, as_classifier, checked_range, count_members
-from shieldwall.models.members import as_member_list, infer_device
-from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise
+from shieldwall.models.members import as_member_list, infer_device, inference
+from shieldwall.noise.distributions import TRAINED_NOISE, Noise, as_noise, check_noise
 from shieldwall.recipes.recipe import Certification
 from shieldwall.results.certificates import Certificates, Ints
 from shieldwall.smoothing.certificates import Plan
@@ -127,9 +129,11 @@ def _certify(
     certification = Certification(radii=radii or (), precision=precision, **settings)
     check_int("seed", seed)
     plan = Plan(noise, images[0].numel(), certification, seed)
-    sampler = Sampler.of_plan(
-        classifiers, votes, plan, shape=images.shape[1:], device=infer_device(classifiers, images, device),
-        batch_size=batch_size, compile=bool(compile), prepare=compile is not False, example=images[0],
+    sampler = Sampler(
+        classifiers, None if votes is None else votes.counted, noise, certification.n0, plan.stopping,
+        seed=seed, precision=precision, shape=images.shape[1:],
+        device=infer_device(classifiers, images, device), batch_size=batch_size, compile=bool(compile),
+        prepare=compile is not False, example=images[0],
     )  # fmt: skip
     named = votes or VoteSet((Vote(_SINGLE, lambda scores: scores[0]),), (_SINGLE,))
     where, selection, estimation = _counts(sampler, images, indices, progress)
@@ -218,15 +222,16 @@ def check_inputs(x: Tensor, noise: Noise, value_range: tuple[float, float] | Non
         raise UserError("inputs contain NaN or infinity")
     low, high = (-math.inf, math.inf) if value_range is None else checked_range(value_range)
     if x.min() < low or x.max() > high:
+        rule = (
+            f"inputs must lie in [{low:g}, {high:g}]; given: [{x.min():g}, {x.max():g}]; keep pixels in that"
+        )
         raise UserError(
-            f"inputs must lie in [{low:g}, {high:g}]; given: [{x.min():g}, {x.max():g}]; keep pixels in that "
-            "range and normalise inside the model (sw.Normalize), or pass value_range=None"
+            f"{rule} range and normalise inside the model (sw.Normalize), or pass value_range=None"
         )
     noise.validate(x)
 
 
-def checked_indices(indices: Sequence[int] | None, count: int, what: str = "inputs") -> Ints:
-    """The index of each input, by default 0 to M - 1."""
+def _checked_indices(indices: Sequence[int] | None, count: int, what: str = "inputs") -> Ints:
     try:
         given = range(count) if indices is None else indices
         where = np.array([operator.index(index) for index in given], dtype=np.int64)
@@ -241,10 +246,9 @@ def _counts(
     sampler: Sampler, x: Tensor, indices: Sequence[int] | None, progress: bool
 ) -> tuple[Ints, Ints, Ints]:
     """The indices (M,), and the counts (M, V, K) that choose and that bound, read-only: votes share them."""
-    where = checked_indices(indices, len(x))
+    where = _checked_indices(indices, len(x))
     inputs = ((int(where[k]), x[k]) for k in range(len(x)))
-    tables = np.empty(0, np.int64)
-    console = Console(stderr=True)
+    console, tables = Console(stderr=True), np.empty(0, np.int64)
     console.quiet = not (progress and (console.is_terminal or console.is_jupyter))
     if not console.quiet and (note := cost_note(sampler, len(x), "radii=[0.5, 1]")):
         console.print(note, highlight=False)
@@ -256,3 +260,42 @@ def _counts(
             show(k + 1, "")
     tables.setflags(write=False)
     return where, tables[0], tables[1]
+
+
+@checked
+def noisy_confidences(
+    members: Sequence[nn.Module], images: Tensor | Split, noise: Noise, *, copies: int = 10, seed: int = 0,
+    stream: str = "weights", indices: Sequence[int] | None = None, batch_size: int = 1_000,
+    dtype: torch.dtype = torch.float32, device: torch.device | str | None = None,
+) -> Tensor:  # fmt: skip
+    """Every member's confidences at noisy copies of each image, on the CPU.  -> (N, M, copies, K)
+
+    All members see the same noise: that of the seed, the stream's name and the image's index, and of no
+    certificate.
+
+    `images` are (M, C, H, W) in [0, 1], or a split; `indices` (M,) name each one's noise. Softmax in float64
+    (`dtype`) resolves confidences that float32 rounds to 0 or 1.
+    """
+    if not (members := as_member_list(members)):
+        raise UserError("confidences need at least one member; none was given")
+    check_noise(noise)
+    if not isinstance(images, Split):
+        check_inputs(images, noise, UNIT)
+    if not len(images):
+        raise UserError("confidences need at least one image; none was given")
+    least = min(copies, batch_size)
+    check(least >= 1, "copies and batch_size must be at least 1", f"{copies}, {batch_size}")
+    names = _checked_indices(indices, len(images), "images").tolist()
+    check_memory(f"{copies:,} noisy copies", copies, 2 * len(members) * len(images))  # two classes or more
+    where = infer_device(members, images if isinstance(images, Tensor) else images.labels, device)
+    parts = []
+    for rows in torch.split(torch.arange(len(images)), max(1, batch_size // copies)):
+        x = images.images(rows) if isinstance(images, Split) else images[rows.to(images.device)]
+        generators = [seeds.generator(where, seed, stream, names[row]) for row in rows.tolist()]
+        drawn = [noise.sample((copies, *x.shape[1:]), generator) for generator in generators]
+        noisy = (x.to(where)[:, None] + torch.stack(drawn)).flatten(0, 1)
+        with inference(members):
+            parts += [confidences(members, batch, dtype).cpu() for batch in torch.split(noisy, batch_size)]
+    # Joined outside of inference mode: tensors made inside cannot take part in learning.
+    joined = torch.cat(parts, dim=1)
+    return joined.reshape(len(joined), len(images), copies, -1)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shieldwall.binomial import clopper_pearson_lower, clopper_pearson_upper
-from shieldwall.errors import UserError, check, check_text, unknown_name
+from shieldwall.errors import UserError, check, check_name, check_text, unknown_name
 from shieldwall.noise.distributions import Noise, as_noise, parse_noise
 from shieldwall.results.certificates import Floats, Ints
 from shieldwall.vocabulary import NORMS
@@ -47,7 +47,6 @@ class Bound(ABC):
         return p_lower, 1.0 - p_lower
 
     def lower(self, successes: Ints, trials: Ints, alpha: float) -> Floats:
-        """p_lower at alpha from the successes among the trials."""
         return clopper_pearson_lower(successes, trials, alpha)
 
     @abstractmethod
@@ -77,8 +76,7 @@ class TwoSided(Bound):
     share: float = 0.05  # s: the part of alpha for the runner-up
 
     def __post_init__(self) -> None:
-        rule = "the share of alpha for the runner-up must lie in (0, 1)"
-        check(0.0 < self.share < 1.0, rule, self.share)
+        check(0.0 < self.share < 1.0, "the share of alpha for the runner-up must lie in (0, 1)", self.share)
 
     def __call__(self, chosen: Ints, counts: Ints, alpha: float, members: int = 1) -> tuple[Floats, Floats]:
         p_lower, the_rest = super().__call__(chosen, counts, (1 - self.share) * alpha, members)
@@ -130,8 +128,7 @@ class Sequential(Bound):
         return f"sequential({self.n},{self.unanimous:g},{self.sequence:g})"
 
 
-LAST_LOOK = 1 - Sequential.unanimous - Sequential.sequence
-"""The share of alpha that a sequential certificate keeps for the last look."""
+LAST_LOOK = 1 - Sequential.unanimous - Sequential.sequence  # the share of alpha kept for the last look
 
 
 def parse_bound(text: Bound | str) -> Bound:
@@ -229,8 +226,7 @@ def in_norm(radius: _Radius, native: str, wanted: str, size: int) -> _Radius:
     radius r_q lies in the p-ball of radius r_p, and no larger one does.
     """
     for norm in (native, wanted):
-        if norm not in NORMS:
-            raise unknown_name("norm", norm, NORMS)
+        check_name("norm", norm, NORMS)
     check(size >= 1, "an input has at least one dimension", size)
     widest: float = size ** max(0.0, _INVERSE_ORDER[native] - _INVERSE_ORDER[wanted])
     return radius / widest

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shieldwall.ensembles.ensemble import confidences
-from shieldwall.ensembles.votes import Vote, weighted
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.ensembles.votes import Vote, confidences, weighted
+from shieldwall.errors import UserError, check_name
 from shieldwall.models.classifier import is_scores, member_scores, scores_of
 from shieldwall.models.members import check_model, evaluating, is_channels_last, modules_of, to_device
 from shieldwall.smoothing.prepared import prepared
@@ -64,9 +63,7 @@ class Labeler:
         if self.is_compiled:
             self.compiled = [torch.compile(module, dynamic=False) for module in modules]
 
-    def memory_format(
-        self, shape: Sequence[int], classifiers: Sequence[Classifier] = ()
-    ) -> torch.memory_format:
+    def memory_format(self, shape: Sequence[int], classifiers: Sequence[Any] = ()) -> torch.memory_format:
         """The fastest memory layout for a batch of inputs, of the modules if not of these."""
         is_last = len(shape) == 3 and is_channels_last(classifiers or self.modules)
         return torch.channels_last if is_last else torch.contiguous_format
@@ -119,8 +116,7 @@ def own_precision(classifiers: Sequence[Classifier]) -> str:
 def _in_precision(classifier: Classifier, precision: str) -> Classifier:
     """The classifier itself, or a copy of a module in a smaller type."""
     check_model(classifier)
-    if precision not in DTYPES:
-        raise unknown_name("precision", precision, DTYPES)
+    check_name("precision", precision, DTYPES)
     if not isinstance(classifier, nn.Module):
         if precision == "float32":
             return classifier
@@ -137,11 +133,10 @@ def _checked_scores(scores: Any, batch: int) -> Tensor:
     if is_scores(scores, batch):
         return scores  # type: ignore[no-any-return]
     shape = tuple(scores.shape) if isinstance(scores, Tensor) else ()
-    hint = "; an ensemble in one module goes to sw.certify_members" if shape[:1] > (batch,) else ""
-    raise UserError(
-        f"the model must return one score per class, a tensor of shape ({batch}, K) with K >= 2; "
-        f"returned: {shape or type(scores).__name__}{hint if len(shape) == 2 else ''}"
-    )
+    is_several = len(shape) == 2 and shape[0] > batch
+    hint = "; an ensemble in one module goes to sw.certify_members" if is_several else ""
+    rule = f"the model must return one score per class, a tensor of shape ({batch}, K) with K >= 2"
+    raise UserError(f"{rule}; returned: {shape or type(scores).__name__}{hint}")
 
 
 @contextmanager

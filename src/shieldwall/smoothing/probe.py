@@ -55,18 +55,15 @@ def check_is_function(labeler: Labeler, noisy: Tensor, batch_size: int) -> None:
         if all(alone):
             others.append(torch.cat([scores_alone[k] for scores_alone in alone]))
         who = "the classifier" if len(labeler.modules) == 1 else f"member {k + 1}"
+        needed = "certificates need a function of the image: call .eval() on the model if"
         if (change := _change(first[:2], [again[:2]])) > REPEATED * largest:
-            raise UserError(
-                f"{who} is random: the same batch of noisy images gets other scores each time (they change "
-                f"by {change / largest:.2g} of the largest score); certificates need a function of the "
-                "image: call .eval() on the model if dropout is on, and remove random crops and flips"
-            )
+            how = f"gets other scores each time (they change by {change / largest:.2g} of the largest score)"
+            advice = f"{needed} dropout is on, and remove random crops and flips"
+            raise UserError(f"{who} is random: the same batch of noisy images {how}; {advice}")
         if (change := _change(first[:2], others)) > REARRANGED * largest:
-            raise UserError(
-                f"{who} depends on the other images of the batch: beside others, the same noisy images get "
-                f"other scores (they change by {change / largest:.2g} of the largest score); certificates "
-                "need a function of the image: call .eval() on the model if batch norm is in training mode"
-            )
+            how = f"get other scores (they change by {change / largest:.2g} of the largest score)"
+            what = "depends on the other images of the batch: beside others, the same noisy images"
+            raise UserError(f"{who} {what} {how}; {needed} batch norm is in training mode")
 
 
 def difference(labeler: Labeler, others: Sequence[Classifier], noisy: Tensor) -> float | None:

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from shieldwall.devices import check_memory, is_out_of_memory
-from shieldwall.ensembles.votes import Vote, VoteSet
+from shieldwall.ensembles.votes import Vote
 from shieldwall.errors import UserError, check, check_int
 from shieldwall.models.members import model_errors
 from shieldwall.noise.distributions import Noise
 from shieldwall.results.certificates import Ints
 from shieldwall.smoothing.buffer import CountSnapshot, DrawBuffer, NoiseStream, PendingInput
-from shieldwall.smoothing.certificates import Counts, Plan
+from shieldwall.smoothing.certificates import Counts
 from shieldwall.smoothing.inference import Classifier, Labeler, default_batch_size, largest_fitting_batch
 from shieldwall.smoothing.probe import check_is_function, difference, noisy_images, tolerance
 from shieldwall.smoothing.stopping import Stopping
@@ -57,9 +57,8 @@ class Sampler:
         self.is_compiled, self.is_prepared = compile, prepare
         # The size of the first batch; it halves when memory runs out.
         self.batch_size = self._default_batch_size() if batch_size is None else batch_size
-        noisy = None
-        if example is not None:
-            noisy = noisy_images(noise, example, seed, device)
+        noisy = None if example is None else noisy_images(noise, example, seed, device)
+        if noisy is not None:
             check_is_function(self.labeler, noisy, self.batch_size)
         if prepare:  # the fastest form must be the same function
             apart = None if noisy is None else difference(self.labeler, self.labeler.modules, noisy)
@@ -69,25 +68,12 @@ class Sampler:
         if compile:
             self._warm_up(noisy)
 
-    @classmethod
-    def of_plan(
-        cls, members: Sequence[Classifier], votes: VoteSet | None, plan: Plan, *,
-        shape: Sequence[int], device: torch.device, batch_size: int | None = None, compile: bool = False,
-        prepare: bool = False, example: Tensor | None = None, truth: Tensor | None = None,
-    ) -> "Sampler":  # fmt: skip
-        c = plan.certification
-        return cls(
-            members, None if votes is None else votes.counted, plan.noise, c.n0, plan.stopping,
-            seed=plan.seed, shape=shape, device=device, batch_size=batch_size, precision=c.precision,
-            compile=compile, prepare=prepare, example=example, truth=truth,
-        )  # fmt: skip
-
     def counts(self, inputs: Iterable[tuple[int, Tensor]], first_place: int = 0) -> Iterator[Counts]:
         """The counts of one (index, image) after the other; the first has this place in a longer list."""
         shortest = self.n0 + self.looks[0]
         batches_ahead = 3 if self.device.type == "cuda" else 2
         slots = 2 + batches_ahead * math.ceil(self.batch_size / shortest)  # fills batches, come what may
-        yield from _Scheduler(self, self._buffer(slots), iter(inputs), first_place).run()
+        return _Scheduler(self, self._buffer(slots), iter(inputs), first_place).run()
 
     def stream(self, image: Tensor, index: int = 0) -> Iterator[Counts]:
         """One input's counts after each batch, which at most doubles the draws that bound, from 16 on."""
@@ -132,10 +118,8 @@ class Sampler:
         rows = noisy[torch.arange(self.batch_size, device=noisy.device) % len(noisy)]
         apart = difference(self.labeler, self.labeler.compiled, rows)
         if apart is not None and apart > tolerance(self.labeler.dtype):
-            raise UserError(
-                f"torch.compile changes the classifier: scores differ by {apart:.2g} of the largest score, "
-                "more than by rounding; remove compile"
-            )
+            how = f"scores differ by {apart:.2g} of the largest score, more than by rounding"
+            raise UserError(f"torch.compile changes the classifier: {how}; remove compile")
 
 
 class _Scheduler:
@@ -193,7 +177,6 @@ class _Scheduler:
         return due
 
     def _take(self) -> PendingInput | None:
-        """Begin the next input, if there is one and room for it."""
         if self._source_has_ended or not self._free or self._taken - self._given >= MOST_WAITING:
             return None
         index, image = next(self._source, (0, None))

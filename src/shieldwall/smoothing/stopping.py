@@ -47,8 +47,6 @@ class Stopping(ABC):
 
 @dataclass(frozen=True)
 class FixedSampleSize(Stopping):
-    """n samples for every input."""
-
     n: int
     bound: Bound = OneSided()  # noqa: RUF009 (frozen)
 
@@ -88,8 +86,7 @@ class StopAtRadii(Stopping):
 
     def looks(self) -> list[int]:
         """Numbers that grow by a fifth each, and the one at which nothing but successes is enough."""
-        looks = {self.n, max(1, self.draws_if_sure)}
-        look = min(FIRST_LOOK, self.n)
+        looks, look = {self.n, max(1, self.draws_if_sure)}, min(FIRST_LOOK, self.n)
         while look < self.n:
             looks.add(look)
             look = math.ceil(look * LOOK_RATIO)
@@ -98,13 +95,13 @@ class StopAtRadii(Stopping):
     @property
     def draws_if_sure(self) -> int:
         """At which look an input that is always right is certified at the largest radius; at most n."""
-        sure = _fewest(lambda draws: self._certified(draws, draws)[-1:], np.array([self.n - 1]))
-        return int(sure[0])
+        return int(_fewest(lambda draws: self._certified(draws, draws)[-1:], np.array([self.n - 1]))[0])
 
     def is_decided(self, chosen: Ints, counts: Ints) -> NDArray[np.bool_]:
         draws = np.asarray(counts.sum(-1))
         looks, where = np.unique(draws, return_inverse=True)
-        self._find_thresholds([t for t in looks.tolist() if t not in self._thresholds])
+        if new := [t for t in looks.tolist() if t not in self._thresholds]:
+            self._find_thresholds(new)
         thresholds = np.array([self._thresholds[t] for t in looks.tolist()])  # (looks, 2, radii)
         certifying, losing = np.moveaxis(thresholds[where.reshape(draws.shape)], -2, 0)
         successes = count_of_class(chosen, counts)[..., None]
@@ -113,8 +110,6 @@ class StopAtRadii(Stopping):
 
     def _find_thresholds(self, looks: Sequence[int]) -> None:
         """For each t and radius, the fewest successes that certify it, and the most that lose it."""
-        if not looks:
-            return
         draws = np.repeat([[*looks, self.n]], len(self.radii), axis=0).T
         certifying = _fewest(lambda successes: self._certified(successes, draws), draws)
         for t, row in zip(looks, certifying[:-1], strict=True):

@@ -85,10 +85,11 @@ def _seconds_of_certifying(recipe: Recipe, device: str | None, compile: bool) ->
     """Of one noise sample, through all members and votes; drawing its noise is not in it."""
     where, (shape, classes) = resolve_device(device), dataset_spec(recipe.data)
     members = build_members(recipe.model, recipe.members, len(classes), shape, recipe.seed)
-    sampler = Sampler.of_plan(
-        [to_device(member, where).eval() for member in members], vote_set(None, recipe.members),
-        Plan(noise_of(recipe), math.prod(shape), recipe.certification), shape=shape, device=where,
-        compile=compile,
+    plan = Plan(noise_of(recipe), math.prod(shape), recipe.certification)
+    sampler = Sampler(
+        [to_device(member, where).eval() for member in members], vote_set(None, recipe.members).counted,
+        plan.noise, recipe.certification.n0, plan.stopping, seed=0, shape=shape, device=where,
+        precision=recipe.certification.precision, compile=compile,
     )  # fmt: skip
     return seconds_per_draw(sampler, sampler.batch_size, _clock(where))
 

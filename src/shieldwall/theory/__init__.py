@@ -5,7 +5,6 @@
     plain = first_order.first_order(members, x, y)
     conditions.weighted_conditions(plain.margins, plain.gradients, beta=0).eri(r=0.25)
 
-Functions of numbers: conditions, comparison, statistical, strategies. Real members:
-first_order (margins and gradients), transferability, diagnosis (all of these at the inputs of a run).
-`docs/equations.md` maps every label of the paper to its function.
+Functions of numbers: conditions, comparison, statistical, strategies. Real members: first_order,
+diagnosis. `docs/equations.md` maps every label of the paper to its function.
 """

@@ -9,10 +9,9 @@
     provided that    beta r^2 max(K, 1)^2 <= Delta f_i^{y0/y} for both members and every y
 
 Then the ensemble is R-robust. The second term of the maximum, which the paper does not print, is the larger
-member's share of the margin sum, s (C = 2 s (1 - s)). The proof takes members as steep as they may be; but
-the norm of the sum is convex in the two lengths, so it is largest with both steepest, or with one steepest
-and the other flat. The latter decides if cos(theta) < -(1 - s) / (2 s). As s >= 1/2, K <= 2: the corollary
-at most doubles a radius.
+member's share of the margin sum, s (C = 2 s (1 - s)): the norm of the sum is convex in the two lengths, so it
+is largest with both members as steep as they may be, or with one so and the other flat. The latter decides if
+cos(theta) < -(1 - s) / (2 s). As s >= 1/2, K <= 2: the corollary at most doubles a radius.
 """
 
 from dataclasses import dataclass
@@ -35,9 +34,7 @@ class Comparison:
     gain: Floats  #: K = R / r
     evenness: Floats  #: C, in (0, 1/2]; NaN where a margin or a weight is not positive
     cosine: Floats  #: cos(theta), the largest over the classes or pairs of them; -1 where a gradient is 0
-    delta: (
-        Floats  #: the least Delta that satisfies the proviso, for the largest R; NaN where none below 1 does
-    )
+    delta: Floats  #: the least Delta that satisfies the proviso, so the largest R; NaN where none does
 
 
 def compare_weighted(
@@ -83,8 +80,8 @@ def cosine_needed(evenness: ArrayLike, delta: ArrayLike) -> Floats:
 
     That is enough if (1 - Delta) / (1 + Delta) > (1 + sqrt(1 - 2C)) / 2.
     """
-    c, d = floats(evenness), floats(delta)
-    return np.asarray(1.0 - 4.0 * d / (c * (1.0 + d) ** 2))
+    d = floats(delta)
+    return np.asarray(1.0 - 4.0 * d / (floats(evenness) * (1.0 + d) ** 2))
 
 
 def optimal_weights(margins: ArrayLike) -> Floats:
@@ -119,8 +116,8 @@ def radius_by_size(
 
 def _compare(margins: Floats, evenness: Floats, cosine: Floats, r: ArrayLike, beta: float) -> Comparison:
     radius = floats(r)
-    fits = (radius > 0).all() and beta >= 0
-    check(fits, "r must be positive and beta not negative", f"{radius.min(initial=np.inf)}, {beta}")
+    rule = "r must be positive and beta not negative"
+    check((radius > 0).all() and beta >= 0, rule, f"{radius.min(initial=np.inf)}, {beta}")
     least = margins.min((0, -1))
     curvature = beta * radius**2 / np.where(least > 0, least, np.nan)
     delta = _least_delta(curvature, evenness, cosine)

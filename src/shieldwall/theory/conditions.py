@@ -26,7 +26,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shieldwall.errors import UserError, check
+from shieldwall.errors import check
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -98,10 +98,7 @@ def max_margin_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: flo
 
 
 def single_conditions(margins: ArrayLike, gradients: ArrayLike, *, beta: float) -> Conditions:
-    """prop:gradient-based-sufficient-necessary-cond-individual: every member alone, (N, ...) of them.
-
-    m = f_i^{y0/y}(x0),    a = ||grad f_i^{y0/y}(x0)||
-    """
+    """prop:gradient-based-sufficient-necessary-cond-individual: every member alone, (N, ...) of them."""
     m, g = checked(margins, gradients)
     return Conditions(m, np.linalg.norm(g, axis=-1), beta)
 
@@ -163,8 +160,7 @@ def sharp_smoothness_bound(sigma: float, low: float = 0.0, high: float = 1.0) ->
 
     Proof: the Hessian of g is E f(x + sigma z) (z z^T - I) / sigma^2. For a unit vector u, t = u . z is a
     standard normal number, and u^T Hessian u = E f (t^2 - 1) / sigma^2. Over all f with values in [0, 1] it
-    is largest for f = 1[|t| > 1] and least for f = 1[|t| < 1]: 2 phi(1) / sigma^2 = 0.484 / sigma^2 and minus
-    that.
+    is largest for f = 1[|t| > 1], least for f = 1[|t| < 1]: 2 phi(1) / sigma^2 = 0.484 / sigma^2, minus it.
     """
     return math.sqrt(2.0 / (math.pi * math.e)) * _scale(sigma, low, high)
 
@@ -215,31 +211,28 @@ def floats(value: ArrayLike) -> Floats:
 
 
 def checked_margins(margins: ArrayLike) -> Floats:
+    rule = "margins are (N, ..., C): members first, classes other than y0 last"
     m = _finite("margins", margins)
-    has_classes = m.ndim >= 2 and m.size > 0
-    check(has_classes, "margins are (N, ..., C): members first, classes other than y0 last", m.shape)
+    check(m.ndim >= 2 and m.size, rule, m.shape)
     return m
 
 
 def checked(margins: ArrayLike, gradients: ArrayLike) -> tuple[Floats, Floats]:
     m, g = checked_margins(margins), _finite("gradients", gradients)
-    shape = (*m.shape, "d")
-    check(g.shape[:-1] == m.shape, f"gradients of these margins have the shape {shape}", g.shape)
+    check(g.shape[:-1] == m.shape, f"gradients of these margins have the shape {(*m.shape, 'd')}", g.shape)
     return m, g
 
 
 def _finite(name: str, values: ArrayLike) -> Floats:
     array = floats(values)
-    if not np.isfinite(array).all():
-        raise UserError(f"{name} must be finite")
+    check(np.isfinite(array).all(), f"{name} must be finite", "NaN or infinity")
     return array
 
 
 def checked_weights(weights: ArrayLike | None, members: int | None = None) -> Floats:
     """Weights (N,), 1 each for None."""
     w = np.ones(members or 1) if weights is None else floats(weights)
-    fits = w.ndim == 1 and members in (None, len(w))
-    check(fits, f"{members} members need {members} weights", w.tolist())
+    check(w.ndim == 1 and members in (None, len(w)), f"{members} members need {members} weights", w.tolist())
     are_weights = np.isfinite(w).all() and (w >= 0).all() and w.any()
     check(are_weights, "weights must be finite, not negative and not all zero", w.tolist())
     return w

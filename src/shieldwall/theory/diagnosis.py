@@ -18,21 +18,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shieldwall.ensembles.ensemble import confidences
-from shieldwall.ensembles.votes import default_vote_names, default_votes
+from shieldwall.ensembles.votes import confidences, default_votes
 from shieldwall.noise.distributions import Gaussian
-from shieldwall.smoothing.confidences import noisy_confidences
+from shieldwall.smoothing.certify import noisy_confidences
 from shieldwall.theory import conditions, first_order
 from shieldwall.theory.conditions import Conditions, Floats, sharp_smoothness_bound, smoothness_bound
 from shieldwall.theory.first_order import FirstOrder, jackknife, max_margin_radius_estimate
+from shieldwall.theory.statistical import Roc, proxies, roc
 from shieldwall.theory.strategies import PREMISES_FAIL, pair_wins
-from shieldwall.theory.transferability import Roc, proxies, roc
 from shieldwall.vocabulary import MME, WE
 
 ToConditions = Callable[..., Conditions]  #: the conditions of a vote from margins, gradients and beta
 EQUAL = "equal"
-CONFIDENCES_PER_GRADIENT = 5
-"""Samples of confidences for each sample of gradients, because a gradient costs more."""
+CONFIDENCES_PER_GRADIENT = 5  #: samples of confidences for each of gradients, because a gradient costs more
 
 
 @dataclass(frozen=True)
@@ -44,20 +42,17 @@ class VoteIndicator:
     slope: float = math.nan  #: the norm of the margin's gradient
     eri: float = math.nan
     eri_error: float = 0.0  #: the standard error of `eri`
-    certified_radius: float = math.nan
-    """The largest radius with the sufficient condition, for beta = 2 / sigma^2."""
+    certified_radius: float = math.nan  #: the largest with the sufficient condition, for beta = 2 / sigma^2
     certified_radius_sharp: float = math.nan  #: the same for the least valid beta
     certified_radius_error: float = 0.0  #: the standard error of `certified_radius_sharp`
-    possible_radius: float = math.nan
-    """The largest radius with the necessary condition, for the least valid beta; infinite if all have it."""
+    possible_radius: float = math.nan  #: the largest with the necessary condition, for the least valid beta
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """A run at M inputs."""
 
-    rows: Sequence[Mapping[str, Any]]
-    """Of each input the columns of `diagnose_input`; votes are `member-1`, `we`, `mme`, pairs `1-2`."""
+    rows: Sequence[Mapping[str, Any]]  #: `diagnose_input` of each; votes are `member-1`, `we`, pairs `1-2`
     r: float  #: the radius of ERI
     sigma: float
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -126,13 +121,8 @@ def diagnose_input(
         pair, wins = f"{i + 1}-{j + 1}", pair_wins(noisy[[i, j]], truth)
         row[f"cosine_{pair}"] = float(conditions.cosines(g[i], g[j]))
         row[f"soft_cosine_{pair}"] = float(first_order.cosine(soft_g[:, i], soft_g[:, j]))
-        row |= {
-            f"p_{i + 1}": wins.p_a,
-            f"p_{j + 1}": wins.p_b,
-            f"p_ab_{pair}": wins.p_ab,
-            f"p_{pair}": wins.p,
-        }
-        row[f"verdict_{pair}"] = wins.verdict
+        row |= {f"p_{i + 1}": wins.p_a, f"p_{j + 1}": wins.p_b, f"p_ab_{pair}": wins.p_ab}
+        row |= {f"p_{pair}": wins.p, f"verdict_{pair}": wins.verdict}
     proxy = proxies(noisy.numpy(), truth)
     we, mme = (radii[vote] if predicted[vote] == truth else 0.0 for vote in (WE, MME))
     measured = EQUAL if we == mme else WE if we > mme else MME
@@ -144,10 +134,8 @@ def plain_indicators(plain: FirstOrder, r: float) -> dict[str, VoteIndicator]:
     """Every member, WE and MME at the one input of `first_order`; MME has an ERI of two members only."""
     margins, gradients = plain.margins, plain.gradients
     votes = _by_vote(len(margins), conditions.weighted_conditions, conditions.max_margin_conditions)
-    return {
-        name: _at_strongest(vote(margins, gradients, beta=0.0), plain, r) if vote else VoteIndicator()
-        for name, vote in votes.items()
-    }
+    at_0 = {name: vote and vote(margins, gradients, beta=0.0) for name, vote in votes.items()}
+    return {name: _at_strongest(of, plain, r) if of else VoteIndicator() for name, of in at_0.items()}
 
 
 def soft_indicators(soft: FirstOrder, r: float, sigma: float) -> dict[str, VoteIndicator]:
@@ -163,7 +151,7 @@ def _by_vote(
     """By vote: each member alone, all of them equally, and MME, None for more members than two."""
     weights = (*np.eye(members), np.ones(members))
     votes = [*(partial(weighted, weights=w) for w in weights), max_margin if members == 2 else None]
-    return dict(zip(default_vote_names(members), votes, strict=True))
+    return {vote.name: how for vote, how in zip(default_votes(members), votes, strict=True)}
 
 
 def _estimated(vote: ToConditions | None, soft: FirstOrder, r: float, sigma: float) -> VoteIndicator:
@@ -202,5 +190,4 @@ def _at_strongest(of_vote: Conditions, order: FirstOrder, r: float) -> VoteIndic
 
 
 def _against(order: FirstOrder, rival: int) -> Floats:
-    """The gradients at the one input against a rival."""
     return order.gradients[..., 0, int(np.flatnonzero(order.rivals[0] == rival)[0]), :]

@@ -25,19 +25,16 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from shieldwall import seeds
-from shieldwall.ensembles.ensemble import confidences
+from shieldwall.ensembles.votes import confidences
 from shieldwall.errors import check
-from shieldwall.models.members import eval_mode
+from shieldwall.models.members import evaluating, modules_of
 from shieldwall.noise.distributions import Noise
 from shieldwall.theory.conditions import Conditions, Floats, best_pair_radius, normalized_weights
 
 
 @dataclass(frozen=True)
 class FirstOrder:
-    """Margins against every rival of the true class, and their gradients.
-
-    For soft-smoothed members both have one more axis in front, G: means over groups of noise samples.
-    """
+    """Margins against every rival of the true class, and gradients; G: means over groups of noise samples."""
 
     rivals: NDArray[np.int64]  #: (B, C): the classes other than the true one, in ascending order
     margins: Floats  #: (N, B, C) or (G, N, B, C)
@@ -51,7 +48,7 @@ class Estimate(NamedTuple):
 
 def first_order(members: Sequence[nn.Module], x: Tensor, y: Tensor) -> FirstOrder:
     """Margins and gradients of the members at inputs x (B, ...) of classes y (B,)."""
-    with eval_mode(members):
+    with evaluating(modules_of(members)):
         parts = [_jacobian(member, x, torch.zeros_like(x)[None]) for member in members]
     values, rows = (np.stack(of_members) for of_members in zip(*parts, strict=True))
     return _against_rivals(y, values, rows)
@@ -66,8 +63,8 @@ def smoothed_first_order(
     The seed and an input's index determine its noise, which all members share. `draws` is rounded down to
     a multiple of `groups`.
     """
-    given = f"{draws} draws in {groups} groups"
-    check(groups >= 3 and draws >= groups, "draws must make at least 3 groups", given)
+    is_enough = groups >= 3 and draws >= groups
+    check(is_enough, "draws must make at least 3 groups", f"{draws} draws in {groups} groups")
     parts = []
     for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True):
         generator = seeds.generator(x.device, seed, "theory", index)
@@ -100,9 +97,8 @@ def max_margin_estimate(margins: Floats, gradients: Floats, *, beta: float) -> C
 
 def max_margin_radius_estimate(margins: Floats, gradients: Floats, *, beta: float) -> Floats:
     """`conditions.max_margin_radius` of N >= 2 members from group means, (B,)."""
-    return best_pair_radius(
-        lambda pair: max_margin_estimate(margins[:, pair], gradients[:, pair], beta=beta), margins.shape[1]
-    )
+    m, g = margins, gradients
+    return best_pair_radius(lambda pair: max_margin_estimate(m[:, pair], g[:, pair], beta=beta), m.shape[1])
 
 
 def inner(a: Floats, b: Floats) -> Floats:
@@ -133,7 +129,7 @@ def jackknife(statistic: Callable[..., Floats], *grouped: Floats) -> Estimate:
 def _group_means(members: Sequence[nn.Module], x: Tensor, chunks: Sequence[Tensor]) -> tuple[Floats, Floats]:
     """Means over groups at one input x, (G, N, K) and (G, N, K, D), of samples (m, G, ...) in chunks of m."""
     copies, per_group, parts = x.expand(chunks[0].shape[1:]), sum(map(len, chunks)), []
-    with eval_mode(members):
+    with evaluating(modules_of(members)):
         for member in members:
             sums = zip(*(_jacobian(member, copies, chunk) for chunk in chunks), strict=True)
             parts.append([np.sum(of_chunks, axis=0) / per_group for of_chunks in sums])
@@ -158,8 +154,5 @@ def _against_rivals(y: Tensor, values: Floats, rows: Floats) -> FirstOrder:
     labels = y.cpu().numpy().astype(np.int64)[:, None]
     inputs, classes = np.arange(len(labels))[:, None], values.shape[-1]
     rivals = np.array([np.delete(np.arange(classes), label) for label in labels[:, 0]])
-    return FirstOrder(
-        rivals,
-        values[..., inputs, labels] - values[..., inputs, rivals],
-        rows[..., inputs, labels, :] - rows[..., inputs, rivals, :],
-    )
+    margins = values[..., inputs, labels] - values[..., inputs, rivals]
+    return FirstOrder(rivals, margins, rows[..., inputs, labels, :] - rows[..., inputs, rivals, :])

@@ -17,10 +17,20 @@ Scores that are uniform on [a, b] (adx-subsec:3-3) have mu, s = `uniform_scores(
     thm:lower-bound-weighted-uniform: P(WE = y0) >= 1 - p - d_w K_1^2 / 24     `we_bound`
     thm:lower-bound-our-uniform:      P(MME = y0) >= 1 - p - c_N K_2^2 / 4     `mme_bound`
 
-The paper prints d_w K_1^2 / 12 for WE: see docs/equations.md.
+Transferability between real members, by the paper's proxies, and its ROC curve (fig:roc):
+
+    lambda_1, lambda_2 = E of `weighted_portion` and of `max_margin_portion` at x0 + eps
+    X = lambda_1 / lambda_2 - the right-hand side of eq:cor2-2
+    Y = 1 if MME has the larger certified radius, 0 if WE has
+
+In eq:cor2-2, mu and s^2 are the mean and variance of f_i(x0 + eps)_{y0} over members and noise samples, and
+s_f^2 is the variance of its minimum over the members. With equal weights the corollary predicts that MME
+has the larger radius if X > 0, and WE if X < 0. The ROC curve takes the inputs in descending order of X; it
+goes up for Y = 1 and right for Y = 0. The area below it is P(X of a 1 > X of a 0) + P(equal) / 2.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +49,7 @@ class Thresholds(NamedTuple):
     """Two values of lambda_1 / lambda_2; between them, the weights decide which bound is larger."""
 
     we_below: Floats  #: below it, WE's bound is the larger one for any weights
-    mme_above: Floats
-    """Above it, MME's bound is the larger one for any weights; below it WE's with equal weights is."""
+    mme_above: Floats  #: above it MME's bound is the larger one for any weights, below it WE's for equal ones
 
 
 def single_portion(confidences: ArrayLike, truth: ArrayLike) -> Floats:
@@ -74,8 +83,7 @@ def confident_lambda(portions: ArrayLike, p: float) -> float:
     """lambda for a given p: the least one that at most the share p of the samples exceeds."""
     check(0.0 <= p < 1.0, "p, the share of samples beyond lambda, lies in [0, 1)", p)
     ordered = np.sort(_samples(portions))
-    # Rounded, because 0.29 * 100 must be 29.
-    beyond = math.floor(round(p * len(ordered), 9))
+    beyond = math.floor(round(p * len(ordered), 9))  # rounded, because 0.29 * 100 must be 29
     return float(ordered[len(ordered) - 1 - beyond])
 
 
@@ -108,10 +116,7 @@ def mme_margin(scores: ArrayLike, lam2: float) -> Floats:
 
 
 def we_moments(mu: ArrayLike, s: ArrayLike, lam1: ArrayLike, weights: ArrayLike) -> Moments:
-    """Of X1-hat: ((1 + lambda_1) mu - lambda_1) |w|_1 and (1 + lambda_1)^2 s^2 |w|_2^2.
-
-    lemma:expectation-variance-compare, and for uniform scores lemma:expectation-variance-compare-uniform.
-    """
+    """Of X1-hat (lemma:expectation-variance-compare, also of uniform scores)."""
     mu, s, lam1, w = floats(mu), floats(s), floats(lam1), checked_weights(weights)
     return Moments(((1 + lam1) * mu - lam1) * w.sum(), ((1 + lam1) * s) ** 2 * (w**2).sum())
 
@@ -164,18 +169,13 @@ def lambda_ratio(mu: ArrayLike, lam2: ArrayLike, c: ArrayLike) -> Floats:
     lam2 = floats(lam2)
     check((lam2 > 0).all(), "lambda_2 must be positive to divide by it", lam2.min(initial=np.inf))
     gap = _gap(mu, lam2)
-    gap = np.where(gap > 0, gap, np.nan)
-    return (1 / (gap / floats(c) + 1 - floats(mu)) - 1) / lam2
+    return (1 / (np.where(gap > 0, gap, np.nan) / floats(c) + 1 - floats(mu)) - 1) / lam2
 
 
 def thresholds(
     mu: ArrayLike, lam2: ArrayLike, s: ArrayLike, s_f: ArrayLike, members: ArrayLike
 ) -> Thresholds:
-    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1.
-
-    Of uniform scores (cor:comparision-statistical-lower-bound-uniform), 1/C is (N + 1) sqrt((N + 2) / (12 N))
-    in eq:cor2-1-uniform and (N + 1) / N sqrt((N + 2) / 12) in eq:cor2-2-uniform; the paper has 6 for 12.
-    """
+    """`lambda_ratio` at C = s_f / s (eq:cor2-1) and C = sqrt(N) s_f / s (eq:cor2-2), as 1/N <= d_w <= 1."""
     c = floats(s_f) / floats(s)
     return Thresholds(lambda_ratio(mu, lam2, c), lambda_ratio(mu, lam2, c * np.sqrt(member_counts(members))))
 
@@ -236,26 +236,92 @@ def _gap(mu: ArrayLike, lam: ArrayLike) -> Floats:
 
 
 def _samples(portions: ArrayLike) -> Floats:
-    samples = floats(portions)
-    fits = samples.ndim == 1 and len(samples)
-    check(fits, "the portions of one model at D samples, (D,), are needed", samples.shape)
+    samples, rule = floats(portions), "the portions of one model at D samples, (D,), are needed"
+    check(samples.ndim == 1 and len(samples), rule, samples.shape)
     return samples
 
 
 def _wrong_classes(confidences: ArrayLike, truth: ArrayLike) -> Floats:
-    """The confidences with the true class's set to 0."""
-    f = floats(confidences)
-    has_classes = f.ndim >= 2 and f.shape[-1] >= 2
-    check(has_classes, "confidences (..., D, K) of two classes or more are needed", f.shape)
-    classes, (samples, number) = np.asarray(truth, dtype=np.int64), f.shape[-2:]
-    fits = classes.shape in ((), (samples,))
-    check(fits, f"one true class or {samples} are needed", classes.shape)
+    wrong = floats(confidences).copy()
+    has_classes = wrong.ndim >= 2 and wrong.shape[-1] >= 2
+    check(has_classes, "confidences (..., D, K) of two classes or more are needed", wrong.shape)
+    classes, (samples, number) = np.asarray(truth, dtype=np.int64), wrong.shape[-2:]
+    check(classes.shape in ((), (samples,)), f"one true class or {samples} are needed", classes.shape)
     exist = ((classes >= 0) & (classes < number)).all()
     check(exist, f"a true class lies in 0 to {number - 1}", np.unique(classes).tolist())
-    wrong = f.copy()
     wrong[..., np.arange(samples), classes] = 0.0
     return wrong
 
 
 def _portion(largest: Floats, total: Floats) -> Floats:
     return np.where(total > 0, largest / np.where(total > 0, total, 1.0), 0.0)
+
+
+@dataclass(frozen=True)
+class Proxies:
+    """What the comparison of WE and MME needs at one input, estimated from noise samples."""
+
+    lambda_1: float
+    lambda_2: float
+    mu: float
+    s: float
+    s_f: float
+    threshold: float  #: the right-hand side of eq:cor2-2; NaN where the premises of the corollary fail
+
+    @property
+    def ratio(self) -> float:
+        """lambda_1 / lambda_2, the paper's measure of transferability."""
+        return self.lambda_1 / self.lambda_2
+
+    @property
+    def x(self) -> float:
+        """X: above 0 for MME, below for WE."""
+        return self.ratio - self.threshold
+
+
+@dataclass(frozen=True)
+class Roc:
+    """A ROC curve from (0, 0) to (1, 1), the area below it, and the area's standard error."""
+
+    false_positive: Floats
+    true_positive: Floats
+    area: float
+    error: float
+
+
+def proxies(confidences: ArrayLike, truth: int, weights: ArrayLike | None = None) -> Proxies:
+    """The proxies from confidences (N, n, K) at n noise samples around one input of class `truth`.
+
+    The premises are mu > lambda / (1 + lambda) for both lambdas, and scores that vary. The confidences need
+    double precision: ratios of very small ones matter.
+    """
+    f, rule = floats(confidences), "confidences (N, n, K) at n >= 2 samples are needed"
+    check(f.ndim == 3 and f.shape[1] >= 2, rule, f.shape)
+    lambda_1 = float(weighted_portion(f, truth, weights).mean())
+    lambda_2 = float(max_margin_portion(f, truth).mean())
+    scores = f[..., truth]
+    mu, s, s_f = float(scores.mean()), float(scores.std()), float(scores.min(0).std())
+    premises = s > 0 and s_f > 0 and mu > float(threshold_score(max(lambda_1, lambda_2)))
+    threshold = float(thresholds(mu, lambda_2, s, s_f, len(f)).mme_above) if premises else float("nan")
+    return Proxies(lambda_1, lambda_2, mu, s, s_f, threshold)
+
+
+def roc(x: ArrayLike, y: ArrayLike) -> Roc:
+    """The ROC curve of the score x for the labels y, with DeLong's error of its area."""
+    values, positive = floats(x), np.asarray(y, dtype=np.bool_)
+    fits = values.ndim == 1 and values.shape == positive.shape and not np.isnan(values).any()
+    check(fits, "a ROC curve takes x (M,) of numbers and y (M,)", f"{values.shape}, {positive.shape}")
+    ones, zeros = np.sort(values[positive]), np.sort(values[~positive])
+    check(len(ones) and len(zeros), "a ROC curve takes both labels", f"{len(ones)} ones, {len(zeros)} zeros")
+    cuts = np.concatenate([[np.inf], np.unique(values)[::-1]])
+    above_zeros, above_ones = _share_below(zeros, ones), 1.0 - _share_below(ones, zeros)
+    error = sum(values.var(ddof=1) / len(values) for values in (above_zeros, above_ones) if len(values) > 1)
+    # The share of each label's values that are at least each cut.
+    false, true = (1.0 - np.searchsorted(ordered, cuts) / len(ordered) for ordered in (zeros, ones))
+    return Roc(false, true, float(above_zeros.mean()), float(np.sqrt(error)))
+
+
+def _share_below(ordered: Floats, values: Floats) -> Floats:
+    """The share of `ordered` below each value, half of those equal to it included."""
+    below = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right")
+    return np.asarray(below / (2 * len(ordered)))

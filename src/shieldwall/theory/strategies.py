@@ -16,6 +16,7 @@ is P(MME = y0) <= (p_a + p_b) / 2. Both hold for the radii of other noise too, b
 radius for max(p_a, p_b) and at least that for (p_a + p_b) / 2.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -52,12 +53,12 @@ class PairWins(NamedTuple):
     @property
     def p(self) -> float:
         """How often MME is right when exactly one member is; NaN if that never happened."""
-        return _share(self.mme - self.both, self._only_one)
+        return (self.mme - self.both) / self._only_one if self._only_one else math.nan
 
     @property
     def threshold(self) -> float:
         """What p must exceed for the first case; NaN where p is."""
-        return _share(max(self.first, self.second) - self.both, self._only_one)
+        return (max(self.first, self.second) - self.both) / self._only_one if self._only_one else math.nan
 
     @property
     def verdict(self) -> str:
@@ -76,15 +77,10 @@ class PairWins(NamedTuple):
 
 def pair_wins(confidences: Tensor, truth: int) -> PairWins:
     """Counts from two members' confidences (2, n, K) at n noise samples around one input of class `truth`."""
-    shape = tuple(confidences.shape)
-    is_of_pair = len(shape) == 3 and shape[0] == 2 and shape[1] > 0
-    check(is_of_pair, "confidences (2, n, K) of two members are needed", shape)
+    shape, rule = tuple(confidences.shape), "confidences (2, n, K) of two members are needed"
+    check(len(shape) == 3 and shape[0] == 2 and shape[1] > 0, rule, shape)
     check(0 <= truth < shape[-1], f"the true class lies in 0 to {shape[-1] - 1}", truth)
     first, second = confidences.argmax(-1) == truth
     mme = max_margin(confidences).argmax(-1) == truth
     counts = [int(torch.count_nonzero(wins)) for wins in (first, second, first & second, mme)]
     return PairWins(shape[1], *counts)
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else float("nan")

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from shieldwall.errors import UserError
 from shieldwall.files import check_seal, load_tensors, load_weights, save_tensors
 
 
 class Position(NamedTuple):
-    """Where in an epoch a training is."""
-
     group: int = 0  # of members that are trained together; those before have finished the epoch
     update: int = 0  # the number of updates that this group has made
     noise: str = ""  # the state of its noise generator, in hexadecimal digits
@@ -23,37 +22,30 @@ class Position(NamedTuple):
 
 
 def save(
-    path: Path, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer],
+    path: Path, members: Sequence[nn.Module], optimizers: Sequence[Optimizer],
     records: Sequence[dict[str, Any]], fingerprint: str,
     position: Position = Position(),  # noqa: B008  (immutable)
 ) -> None:  # fmt: skip
     """Replace the checkpoint by one at this position of the epoch after the last of `records`."""
-    tensors = {
-        f"member.{k}.{name}": value
-        for k, member in enumerate(members)
-        for name, value in member.state_dict().items()
-    }
+    tensors: dict[str, Tensor] = {}
+    for k, member in enumerate(members):
+        tensors |= {f"member.{k}.{name}": value for name, value in member.state_dict().items()}
     for k, (parameter, optimizer) in enumerate(_parameters(optimizers)):
-        buffer = optimizer.state[parameter].get("momentum_buffer")
-        if buffer is not None:
+        if (buffer := optimizer.state[parameter].get("momentum_buffer")) is not None:
             tensors[f"momentum.{k}"] = buffer
-    about = {
-        "records": json.dumps(list(records)), "fingerprint": fingerprint,
-        "position": json.dumps(position._asdict()),
-    }  # fmt: skip
-    save_tensors(path, tensors, about, sealed=True)
+    written = {"records": json.dumps(list(records)), "position": json.dumps(position._asdict())}
+    save_tensors(path, tensors, {**written, "fingerprint": fingerprint}, sealed=True)
 
 
 def load(
-    path: Path, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer], fingerprint: str
+    path: Path, members: Sequence[nn.Module], optimizers: Sequence[Optimizer], fingerprint: str
 ) -> tuple[list[dict[str, Any]], Position]:
     """Put members and optimizers back to where the checkpoint was written, and return its log and where."""
     check_seal(path)
     tensors, metadata = load_tensors(path)
     before, now = metadata.get("fingerprint", "").split(", "), fingerprint.split(", ")
     if before != now:
-        other = ", ".join(part for part in before if part not in now)
-        this = ", ".join(part for part in now if part not in before)
+        other, this = (", ".join(p for p in a if p not in b) for a, b in ((before, now), (now, before)))
         advice = "choose another folder, or delete it to start again"
         raise UserError(f"{path} belongs to another training ({other}; this one: {this}); {advice}")
     for k, member in enumerate(members):
@@ -67,9 +59,7 @@ def load(
     return json.loads(metadata["records"]), Position(**json.loads(metadata.get("position", "{}")))
 
 
-def _parameters(
-    optimizers: Sequence[torch.optim.Optimizer],
-) -> Iterator[tuple[Tensor, torch.optim.Optimizer]]:
+def _parameters(optimizers: Sequence[Optimizer]) -> Iterator[tuple[Tensor, Optimizer]]:
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             yield from ((parameter, optimizer) for parameter in group["params"])

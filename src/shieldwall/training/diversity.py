@@ -6,9 +6,8 @@ ADP's members disagree about the wrong classes:
     ED = det( M^T M + RIDGE I ),   the squared volume that the columns M_i of M span
     M_i = P_i without its entry y, divided by its L2 norm
 
-This paper writes + alpha sum_i H(P) + beta log ED, to be minimised; it means Pang et al.'s regularizer,
-which is maximised and counts H(P) once. Without the ridge ED is 0 once N > K - 1, when N vectors of K - 1
-entries have no volume, and whenever two members agree.
+Without the ridge ED is 0 once N > K - 1, when N vectors of K - 1 entries have no volume, and whenever two
+members agree. docs/equations.md says where this paper prints other signs and constants.
 """
 
 import math
@@ -22,7 +21,7 @@ from torch.nn import functional as F
 
 from shieldwall.errors import checked
 from shieldwall.training.double_backward import NativeDoubleBackward
-from shieldwall.training.objective import Loss, NoisyBatch, NoisyObjective, log_mean_exp, member_logits
+from shieldwall.training.objective import Loss, NoisyBatch, NoisyObjective, log_mean_exp, widened
 
 RIDGE = 1e-6
 FLOOR = 1e-12  #: gradients shorter than this count as zero, which is orthogonal to everything
@@ -31,10 +30,7 @@ FLOOR = 1e-12  #: gradients shorter than this count as zero, which is orthogonal
 @checked
 @dataclass(frozen=True)
 class ADP(NoisyObjective):
-    """L = sum_i CE(f_i(x + eps), y) - alpha * H(P) - beta * log ED.
-
-    H(P) is the entropy of the members' mean prediction, ED the volume of those of the wrong classes, squared.
-    """
+    """L = sum_i CE(f_i(x + eps), y) - alpha * H(P) - beta * log ED, with H and ED as above."""
 
     alpha: float = 2.0  #: the weight of the mean prediction's entropy
     beta: float = 0.5  #: the weight of the log-volume
@@ -44,13 +40,12 @@ class ADP(NoisyObjective):
         self._check_not_negative("alpha", "beta")
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
-        logits = torch.stack([member_logits(member, batch.noisy) for member in members])
-        labels = batch.labels.expand(len(members), -1)
+        logits = torch.stack([widened(member(batch.noisy)) for member in members])
         accuracies = batch.accuracies(logits)
         cross_entropies = torch.stack([F.cross_entropy(own, batch.labels) for own in logits]).sum()
         log_p = log_mean_exp(logits.log_softmax(-1))
         entropy = -(log_p.exp() * log_p).sum(-1).mean()
-        log_volume = log_det_gram(non_maximal(logits, labels)).mean()
+        log_volume = log_det_gram(non_maximal(logits, batch.labels.expand(len(members), -1))).mean()
         terms = {
             "cross_entropy": cross_entropies.detach() / len(members), "entropy": entropy.detach(),
             "log_volume": log_volume.detach(), "noisy_accuracy": accuracies.mean(),
@@ -92,9 +87,8 @@ class GAL(NoisyObjective):
 
         CE_i = CE(f_i(x + eps), y),     g_i = grad_x CE_i
 
-    The logarithm is the alignment of the N members' gradients; one member has none. The papers leave out the
-    constant 2 / (N (N - 1)): it moves no gradient, and makes the alignment 1 when all gradients agree, 0 when
-    they are orthogonal.
+    The logarithm is the alignment of the N members' gradients: 1 where all agree, 0 where they are
+    orthogonal. One member has none.
     """
 
     weight: float = 1.0  #: the weight of the alignment
@@ -106,7 +100,7 @@ class GAL(NoisyObjective):
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         noisy = batch.noisy.detach().requires_grad_()
         with NativeDoubleBackward():
-            logits = torch.stack([member_logits(member, noisy) for member in members])
+            logits = torch.stack([widened(member(noisy)) for member in members])
         accuracies = batch.accuracies(logits)
         losses = [F.cross_entropy(own, batch.labels, reduction="none") for own in logits]
         cross_entropies = torch.stack(losses).mean(1).sum()

@@ -27,8 +27,7 @@ from torch.utils._triton import has_triton
 
 Options = tuple[list[int], list[int], list[int], int]  #: a convolution's stride, padding, dilation and groups
 
-BLOCK = 4
-"""Pixels in each direction that are computed together where an input gradient has one channel, on a CPU."""
+BLOCK = 4  #: pixels each way that are computed together where an input gradient has one channel, on a CPU
 
 
 class NativeDoubleBackward(TorchFunctionMode):
@@ -59,10 +58,9 @@ def _pair(value: Any) -> list[int]:
 
 def _convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, options: Options, mask: list[bool]) -> Any:
     """The gradients of input, weight and bias, those that the mask asks for."""
-    stride, padding, dilation, groups = options
-    return torch.ops.aten.convolution_backward(
-        grad, x, weight, [weight.shape[0]], stride, padding, dilation, False, [0, 0], groups, mask
-    )
+    *geometry, groups = options
+    own = [weight.shape[0]], *geometry, False, [0, 0], groups, mask
+    return torch.ops.aten.convolution_backward(grad, x, weight, *own)
 
 
 class _Convolution(torch.autograd.Function):
@@ -257,9 +255,7 @@ def _batch_norm_second(
     scale = (weight * r).view(shape)
     v_projected = v - b.view(shape) - x_hat * d.view(shape)
     for_grad = scale * v_projected
-    for_x = -(scale * r.view(shape)) * (
-        c.view(shape) * v_projected
-        + d.view(shape) * (grad - a.view(shape) - x_hat * c.view(shape))
-        + x_hat * q.view(shape)
-    )
+    grad_projected = grad - a.view(shape) - x_hat * c.view(shape)
+    moved = c.view(shape) * v_projected + d.view(shape) * grad_projected + x_hat * q.view(shape)
+    for_x = -(scale * r.view(shape)) * moved
     return for_grad.to(x.dtype), for_x.to(x.dtype), (r * q * (x.numel() / len(q))).to(weight.dtype)

@@ -37,7 +37,7 @@ from torch.nn import functional
 
 from shieldwall.errors import UserError, checked, describe
 from shieldwall.training.double_backward import NativeDoubleBackward
-from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, member_logits, widened
+from shieldwall.training.objective import Loss, MemberObjective, NoisyBatch, Objective, widened
 
 CHOICES = {
     "norm": ("squared", "plain"), "average": ("valid", "batch"), "cm_over": ("members", "pairs"),
@@ -60,8 +60,7 @@ class DRT(Objective):
     design: str = "pairwise"
     runner_up: str = "any"
     turns: bool = False
-    update: int = field(default=0, metadata={"option": False})
-    """Whose turn it is, modulo the number of members."""
+    update: int = field(default=0, metadata={"option": False})  #: whose turn it is, modulo the members
     warmup: int = 0  #: epochs over which both weights grow linearly to their full size; 0 for none
     min_members: ClassVar[int] = 2
 
@@ -72,10 +71,8 @@ class DRT(Objective):
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, MemberObjective):
-            raise UserError(
-                f"DRT cannot wrap {describe(self.base)}: it needs a method with a loss per member, "
-                "such as gaussian, smoothadv or consistency"
-            )
+            needed = "it needs a method with a loss per member, such as gaussian, smoothadv or consistency"
+            raise UserError(f"DRT cannot wrap {describe(self.base)}: {needed}")
         self._check_not_negative("rho_gd", "rho_cm", "warmup")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
@@ -92,30 +89,27 @@ class DRT(Objective):
         return replace(self, update=update) if self.turns else self
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
-        self.check_members(len(members))
-        count = len(members)
+        self.check_members(count := len(members))
         taken = [batch.noisy if self.points == "noisy" else self.base.inputs(m, batch) for m in members]
         points = [inputs.detach().requires_grad_(self.rho_gd > 0) for inputs in taken]
         trained = [not self.turns or k == self.update % count for k in range(count)]
         logits = []
         for member, inputs, is_trained in zip(members, points, trained, strict=True):
             with NativeDoubleBackward() if is_trained else nullcontext():
-                logits.append(member_logits(member, inputs))
+                logits.append(widened(member(inputs)))
         base_logits = list(logits)
         if self.points == "noisy":
             for k, member in enumerate(members):
                 if (own := self.base.inputs(member, batch)) is not batch.noisy:
-                    base_logits[k] = member_logits(member, own)
+                    base_logits[k] = widened(member(own))
         base = self.base.sum_of_losses(members, batch, base_logits)
         margins = [true_margin(own, batch.labels) for own in logits]
-        everyone = tuple(range(count))
-        groups = list(combinations(everyone, 2)) if self.design == "pairwise" else [everyone]
-        weighted = self._weighted(groups, logits, batch)
+        groups = combinations(range(count), 2 if self.design == "pairwise" else count)
+        weighted = self._weighted(list(groups), logits, batch)
         counted = [margin if own else margin.detach() for margin, own in zip(margins, trained, strict=True)]
-        of_margins = weighted
-        if self.cm_over == "members":
-            of_margins = self._weighted([(k,) for k in everyone], logits, batch)
-        cm = confidence_margin(counted, of_margins)
+        by_member = self.cm_over == "members"
+        alone = self._weighted([(k,) for k in range(count)], logits, batch) if by_member else weighted
+        cm = confidence_margin(counted, alone)
         slope = count if self.turns else 1
         total, terms = base.total + self.rho_cm * _steepened(cm, slope), {**base.terms, "cm": cm.detach()}
         if self.rho_gd:
@@ -143,14 +137,11 @@ class DRT(Objective):
 
 
 class Group(NamedTuple):
-    """Members whose terms are added up, and what that counts at each input."""
-
-    members: tuple[int, ...]
-    weight: Tensor  #: (B,): zero where not all of these members are correct
+    members: tuple[int, ...]  #: whose terms are added up
+    weight: Tensor  #: (B,): what that counts at each input, 0 where not all of these members are correct
 
 
 def _steepened(value: Tensor, slope: int) -> Tensor:
-    """The value, with its gradient multiplied."""
     return value.detach() + slope * (value - value.detach())
 
 
@@ -167,9 +158,8 @@ def runner_up(logits: Tensor, labels: Tensor) -> Tensor:
 def true_margin(logits: Tensor, labels: Tensor) -> Tensor:
     """f_y - max_{k != y} f_k of the softmax: (B, K), (B,) -> (B,)"""
     confidences = widened(logits).softmax(-1)
-    true = confidences.gather(-1, labels[:, None])[:, 0]
     runner_up = confidences.scatter(-1, labels[:, None], -1.0).amax(-1)
-    return true - runner_up
+    return confidences.gather(-1, labels[:, None])[:, 0] - runner_up
 
 
 def confidence_margin(margins: Sequence[Tensor], groups: Sequence[Group]) -> Tensor:
@@ -188,7 +178,7 @@ def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], *, 
     directions = [torch.zeros_like(gradient) for gradient in fixed]
     value = fixed[0].new_zeros(())
     for members, weight in groups:
-        total = torch.stack([fixed[i] for i in members]).sum(0)
+        total = _rows(fixed, members).sum(0)
         square = total.flatten(1).square().sum(1)
         norm = square.sqrt()
         value = value + (weight * (square if squared else norm)).sum()
@@ -196,8 +186,7 @@ def gradient_diversity(gradients: Sequence[Tensor], groups: Sequence[Group], *, 
         step = slope.view(-1, *(1 for _ in total.shape[1:])) * total
         for i in members:
             directions[i] = directions[i] + step
-    pairs = zip(directions, gradients, strict=True)
-    linear = torch.stack([(direction * gradient).sum() for direction, gradient in pairs]).sum()
+    linear = torch.stack([(d * g).sum() for d, g in zip(directions, gradients, strict=True)]).sum()
     return value + linear - linear.detach()
 
 

@@ -23,15 +23,12 @@ from shieldwall.training.checkpoint import Position
 from shieldwall.training.objective import Loss, Objective
 from shieldwall.training.step import Step, make_optimizer
 
-Record = dict[str, Any]
-"""One epoch of the log: epoch, lr, loss, the objective's terms, the weakest member's accuracy, seconds."""
-Sums = dict[str, Tensor]
-"""Sums over the images of an epoch so far, over this process's rows: "" is the loss, then the terms."""
+Record = dict[str, Any]  #: one epoch of the log: loss, terms, the weakest member's accuracy, seconds, ...
+Sums = dict[str, Tensor]  #: over this process's images of an epoch so far: "" is the loss, then the terms
 ACCURACIES = " accuracies"  # the name of the members' own accuracies among the sums
 ASK_EVERY = 50  # updates after which several processes agree whether to write a checkpoint
 WEAKEST = "weakest"  # the name of the least accuracy of a member in the log
-LEARNED, DEAD = 0.25, 0.05
-"""Above chance by so much a member has learned something; by less than the other, nothing is left of it."""
+LEARNED, DEAD = 0.25, 0.05  #: above chance by so much it has learned something; by less, nothing is left
 
 
 @checked
@@ -64,10 +61,8 @@ def train(
     check(checkpoint_minutes >= 0, "checkpoint_minutes must be at least 0", checkpoint_minutes)
     objective.check_members(len(members))
     if independent and not objective.is_separable:
-        raise UserError(
-            f"{type(objective).__name__} compares the members of an ensemble, so they cannot be trained "
-            "independently; leave out independent"
-        )
+        name = type(objective).__name__
+        raise UserError(f"{name} compares members, so they cannot be trained independently; leave it out")
     where = infer_device(members, data.labels, device)
     if where.type == "cpu":
         keep_freed_memory()
@@ -97,12 +92,12 @@ def train(
     for epoch in range(len(records), schedule.epochs):
         current = objective.at_epoch(epoch)
         if not steps or current != steps[0].objective:
-            steps = [
-                Step(group, current, optimizer, noise, schedule, world)
-                for group, optimizer, noise in zip(groups, optimizers, noises, strict=True)
-            ]
+            of_groups = zip(groups, optimizers, noises, strict=True)
+            steps = [Step(group, current, its, noise, schedule, world) for group, its, noise in of_groups]
         started = time.perf_counter() - at.seconds
-        sums = [_continued(of_group, world, where) for of_group in at.sums]
+        # Sums over all processes, which the first continues.
+        tensor = partial(torch.tensor, dtype=torch.float64, device=where)
+        sums = [{name: world.is_main * tensor(total) for name, total in s.items()} for s in at.sums]
         for k in range(at.group, len(groups)):
             own = (k,) if independent else ()
             noises[k].manual_seed(seeds.derive(seed, "training noise", *own, epoch))
@@ -147,9 +142,8 @@ def train(
 
 def _is_due(world: ProcessGroup, update: int, when: float) -> bool:
     """Whether to write a checkpoint, as the first process says."""
-    if world.size > 1 and (update + 1) % ASK_EVERY:
-        return False
-    return world.broadcast(time.monotonic() >= when)
+    may_ask = world.size == 1 or not (update + 1) % ASK_EVERY
+    return may_ask and world.broadcast(time.monotonic() >= when)
 
 
 def _with_scores(members: Sequence[nn.Module], image: Tensor, largest: int) -> list[nn.Module]:
@@ -161,20 +155,13 @@ def _with_scores(members: Sequence[nn.Module], image: Tensor, largest: int) -> l
         outputs = [as_classifier(member, image)(image) for member in members]
         classes = scores_of(outputs[0]).shape[-1]
     if largest >= classes:
-        of_members = f"the members have only {classes} classes (0 to {classes - 1})"
-        raise UserError(f"labels go up to {largest}, but {of_members}")
+        only = f"the members have only {classes} classes (0 to {classes - 1})"
+        raise UserError(f"labels go up to {largest}, but {only}")
     pairs = zip(members, outputs, strict=True)
     return [member if isinstance(out, Tensor) else Classifier(member) for member, out in pairs]
 
 
-def _continued(totals: dict[str, list[float]], world: ProcessGroup, device: torch.device) -> Sums:
-    """Sums over all processes, which the first continues."""
-    tensor = partial(torch.tensor, dtype=torch.float64, device=device)
-    return {name: world.is_main * tensor(total) for name, total in totals.items()}
-
-
 def _added(sums: Sums, loss: Loss, rows: int) -> Sums:
-    """The sums with the means over these rows added."""
     values = {"": loss.total, **loss.terms, ACCURACIES: loss.accuracies}
     return {name: sums.get(name, 0) + value.double() * rows for name, value in values.items()}
 
@@ -186,20 +173,16 @@ def _means(sums: Sequence[Sums], images: int, world: ProcessGroup) -> Record:
     # Summed over processes before anything is looked at, so that all stop at a broken epoch, or none.
     totals = world.sum(torch.stack(rows)) / images
     terms = totals[:, 1 : 1 + len(names)].mean(0).tolist()
-    return {
-        "loss": float(totals[:, 0].sum()),
-        **dict(zip(names, terms, strict=True)),
-        WEAKEST: float(totals[:, 1 + len(names) :].min()),
-    }
+    weakest = float(totals[:, 1 + len(names) :].min())
+    return {"loss": float(totals[:, 0].sum()), **dict(zip(names, terms, strict=True)), WEAKEST: weakest}
 
 
 def _check_finite(epoch: int, means: dict[str, float]) -> None:
     """Stop before a broken epoch is saved."""
     if broken := [name for name, value in means.items() if not math.isfinite(value)]:
-        raise UserError(
-            f"training diverged in epoch {epoch + 1}: {', '.join(broken)} is not finite; the state after "
-            f"epoch {epoch} is kept; lower the learning rate (--set schedule.lr=...) and start a new run"
-        )
+        what = f"training diverged in epoch {epoch + 1}: {', '.join(broken)} is not finite"
+        advice = "lower the learning rate (--set schedule.lr=...) and start a new run"
+        raise UserError(f"{what}; the state after epoch {epoch} is kept; {advice}")
 
 
 def check_alive(records: Sequence[Record], chance: float) -> None:
@@ -218,12 +201,10 @@ def check_alive(records: Sequence[Record], chance: float) -> None:
 
 
 def check_modules(members: Sequence[object]) -> None:
-    """Refuse members that are not modules, and the same module twice."""
     for k, member in enumerate(members, start=1):
         if not isinstance(member, nn.Module):
             raise UserError(f"training takes torch modules; member {k} is: {describe(member)}")
-        first = next(j for j, other in enumerate(members, start=1) if other is member)
-        if first < k:
+        if (first := 1 + [id(other) for other in members].index(id(member))) < k:
             advice = "make one for each, or copy.deepcopy it"
             raise UserError(f"members {first} and {k} are the same module; {advice}")
 

@@ -17,8 +17,7 @@ from shieldwall.distributed import SINGLE, ProcessGroup, Share
 from shieldwall.errors import check, check_int
 from shieldwall.noise.distributions import Noise, check_noise
 
-MemberLoss = tuple[Tensor, dict[str, Tensor]]
-"""A scalar with gradients to one member, and the terms for the log."""
+MemberLoss = tuple[Tensor, dict[str, Tensor]]  #: a scalar with gradients to one member, and the log's terms
 
 
 class Loss(NamedTuple):
@@ -56,7 +55,7 @@ class NoisyBatch:
 
     def accuracies(self, logits: Tensor | Sequence[Tensor]) -> Tensor:
         """Each member's accuracy, from its logits at the noisy images, (N,)."""
-        return torch.stack([accuracy(own, self.labels) for own in logits])
+        return torch.stack([(own.detach().argmax(-1) == self.labels).float().mean() for own in logits])
 
     def weights(self, valid: Tensor) -> Tensor:
         """Weights w of entries, from their validity v (0. or 1.): sum(w * values) is the valid ones' mean.
@@ -77,21 +76,19 @@ class Objective(ABC):
     noise: Noise  #: what is added to the images
     num_noise: int  #: noisy copies of each image
     min_members: ClassVar[int] = 1
-    is_separable: ClassVar[bool] = False
-    """Whether the loss is a sum over members, so that each can be trained on its own."""
+    is_separable: ClassVar[bool] = False  #: whether the loss is a sum over members, so each can train alone
 
     @abstractmethod
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
         """The loss of the members at a batch."""
 
     def draw(self, x: Tensor, y: Tensor, generator: torch.Generator) -> NoisyBatch:
-        """The batch of clean images x (B, C, H, W) in [0, 1] with labels y (B,), and its noisy copies."""
+        """The clean images x (B, C, H, W) in [0, 1] with labels y (B,), and their noisy copies."""
         repeated = x.repeat(self.num_noise, *(1 for _ in x.shape[1:]))
         noise = self.noise.sample(repeated.shape, generator)
         return NoisyBatch(x, y, noise, repeated + noise, y.repeat(self.num_noise))
 
     def check_members(self, count: int) -> None:
-        """Refuse a number of members that the method cannot train."""
         members = "one member" if self.min_members == 1 else f"{self.min_members} members"
         check(count >= self.min_members, f"{type(self).__name__} needs at least {members}", count)
 
@@ -104,13 +101,11 @@ class Objective(ABC):
         return self
 
     def _check_not_negative(self, *options: str) -> None:
-        for name in options:
-            value = getattr(self, name)
+        for name, value in ((name, getattr(self, name)) for name in options):
             check(0 <= value < math.inf, f"{name} must be a number that is not negative", value)
 
     def _check_positive(self, *options: str) -> None:
-        for name in options:
-            value = getattr(self, name)
+        for name, value in ((name, getattr(self, name)) for name in options):
             check(0 < value < math.inf, f"{name} must be a positive number", value)
 
     @staticmethod
@@ -121,8 +116,6 @@ class Objective(ABC):
 
 @dataclass(frozen=True)
 class NoisyObjective(Objective):
-    """An objective with noise and a number of noisy copies of its own."""
-
     noise: Noise
     num_noise: int = 2  #: noisy copies of each image
 
@@ -137,8 +130,7 @@ class MemberObjective(NoisyObjective):
     """An objective that is the sum of one loss per member: what DRT can wrap."""
 
     is_separable: ClassVar[bool] = True
-    accuracy_name: ClassVar[str] = "noisy_accuracy"
-    """What the log calls the members' accuracy at their inputs."""
+    accuracy_name: ClassVar[str] = "noisy_accuracy"  #: what the log calls it at the members' inputs
 
     def inputs(self, member: nn.Module, batch: NoisyBatch) -> Tensor:
         """Where this member's loss is taken (copies * B, C, H, W): the batch's own, unless overridden."""
@@ -149,7 +141,7 @@ class MemberObjective(NoisyObjective):
         """One member's loss and its terms for the log, from its logits (copies * B, K) at `inputs`."""
 
     def __call__(self, members: Sequence[nn.Module], batch: NoisyBatch) -> Loss:
-        logits = [member_logits(member, self.inputs(member, batch)) for member in members]
+        logits = [widened(member(self.inputs(member, batch))) for member in members]
         return self.sum_of_losses(members, batch, logits)
 
     def sum_of_losses(
@@ -163,19 +155,9 @@ class MemberObjective(NoisyObjective):
         return Loss(torch.stack(losses).sum(), {**means, self.accuracy_name: accuracies.mean()}, accuracies)
 
 
-def member_logits(member: nn.Module, inputs: Tensor) -> Tensor:
-    """The member's logits in float32 or better: half precision has too few digits for a loss."""
-    return widened(member(inputs))
-
-
 def widened(tensor: Tensor) -> Tensor:
-    """In float32 or better."""
+    """In float32 or better: half precision has too few digits for a loss."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-
-
-def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
-    """The fraction of logits (B, K) whose argmax is the label."""
-    return (logits.detach().argmax(-1) == labels).float().mean()
 
 
 def log_mean_exp(values: Tensor) -> Tensor:

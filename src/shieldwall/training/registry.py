@@ -3,28 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shieldwall.errors import UserError, unknown_name
+from shieldwall.errors import UserError, check_name
 from shieldwall.noise.distributions import Noise
 from shieldwall.recipes.recipe import build
-from shieldwall.training.cross_entropy import GaussianAugmentation, SmoothAdv
-from shieldwall.training.denoising import Denoising
 from shieldwall.training.diversity import ADP, GAL
 from shieldwall.training.drt import DRT
-from shieldwall.training.macer import MACER
+from shieldwall.training.member_methods import (
+    MACER,
+    Consistency,
+    Denoising,
+    GaussianAugmentation,
+    SmoothAdv,
+    Stability,
+)
 from shieldwall.training.objective import Objective
-from shieldwall.training.stability import Consistency, Stability
 
 OBJECTIVES: dict[str, type[Objective]] = {
-    "gaussian": GaussianAugmentation,
-    "smoothadv": SmoothAdv,
-    "macer": MACER,
-    "stability": Stability,
-    "consistency": Consistency,
-    "adp": ADP,
-    "gal": GAL,
-    "denoiser": Denoising,
-    "drt": DRT,
-}
+    "gaussian": GaussianAugmentation, "smoothadv": SmoothAdv, "macer": MACER, "stability": Stability,
+    "consistency": Consistency, "adp": ADP, "gal": GAL, "denoiser": Denoising, "drt": DRT,
+}  # fmt: skip
 
 
 def build_objective(description: Mapping[str, Any], noise: Noise, prefix: str = "objective.") -> Objective:
@@ -36,8 +33,7 @@ def build_objective(description: Mapping[str, Any], noise: Noise, prefix: str = 
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise UserError(f"{prefix}name must be one of {', '.join(OBJECTIVES)}; given: {name!r}")
-    if name not in OBJECTIVES:
-        raise unknown_name("objective", name, OBJECTIVES)
+    check_name("objective", name, OBJECTIVES)
     kind = OBJECTIVES[name]
     given: dict[str, Any] = {"noise": noise}
     if kind is DRT:
