@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import math
+import ssl
 import struct
 import tarfile
 import zlib
@@ -53,8 +54,8 @@ def read_cifar(paths: Iterable[Path]) -> Pair:
     for path in paths:
         content, _ = _content(path, "cifar10")
         if not content or len(content) % _CIFAR_RECORD:
-            expected = f"a multiple of {_CIFAR_RECORD:,} bytes expected (the official file has 30,730,000)"
-            raise corrupt_file(path, "cifar10", f"is truncated: {expected}, {len(content):,} found")
+            what = f"is truncated: a multiple of {_CIFAR_RECORD:,} bytes expected, {len(content):,} found"
+            raise corrupt_file(path, "cifar10", what)
         batches.append(np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD))
     records = np.concatenate(batches)
     return records[:, 1:].reshape(-1, *_CIFAR_SHAPE), records[:, 0].astype(np.int64)
@@ -114,10 +115,13 @@ def download(url: str, target: Path, size: int, sha256: str, console: Console) -
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with _open(url) as reply, atomic_file(target) as file, progress_bar(console, target.name, size) as show:
-        while chunk := _receive(reply, url, size + 1 - received):
-            received += file.write(chunk)
-            digest.update(chunk)
-            show(min(received, size), f"{received / 2**20:.0f} of {size / 2**20:.0f} MB")
+        try:
+            while chunk := reply.read(min(_CHUNK, size + 1 - received)):
+                received += file.write(chunk)
+                digest.update(chunk)
+                show(min(received, size), f"{received / 2**20:.0f} of {size / 2**20:.0f} MB")
+        except (TimeoutError, ConnectionError, ssl.SSLError, HTTPException) as error:
+            raise _not_fetched(url, str(error)) from error
         if received < size:
             raise _not_fetched(url, f"the connection closed after {received:,} of {size:,} bytes")
         if received > size or digest.hexdigest() != sha256:
@@ -146,13 +150,6 @@ def _open(url: str) -> IO[bytes]:
     except (OSError, HTTPException, ValueError) as error:
         raise _not_fetched(url, str(getattr(error, "reason", error))) from error
     return reply
-
-
-def _receive(reply: IO[bytes], url: str, at_most: int) -> bytes:
-    try:
-        return reply.read(min(_CHUNK, at_most))
-    except (OSError, HTTPException) as error:
-        raise _not_fetched(url, str(error)) from error
 
 
 def _not_fetched(url: str, reason: str) -> UserError:

@@ -66,8 +66,9 @@ def train_run(
         with run.lock() as check_lock:
             if world.broadcast(run.is_trained()):
                 say(console, f"{run.path} is trained already")
-                if tensorboard:
-                    _write_curves(run)
+                with _curves(run, tensorboard) as write:
+                    log = read_file(run.path / "training.jsonl") if tensorboard else b""
+                    write([json_value(line, f"{run.path}: a line of the log") for line in log.splitlines()])
                 return run
             if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
                 changed = f"the code of the model {recipe.model} has changed since {run.path} was started"
@@ -83,7 +84,7 @@ def train_run(
                 say(console, FROM_SCRATCH)
             described = {**environment.describe(where), "processes": world.size}
             if run.checkpoint.is_file():
-                say_if_changed(console, described, run.path, what="this training", stage="train")
+                say_if_changed(console, described, run.path, stage="train")
             described |= {"data_sha256": dataset.train.digest(), **({"code_sha256": code} if code else {})}
             run.note_environment("train", described)
             run.seal("start.yaml")
@@ -110,34 +111,26 @@ def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
     from torch.utils.tensorboard import SummaryWriter
 
     folder, written = run.path / "tensorboard", 0
-    with disk_errors(folder):
-        writer = SummaryWriter(str(folder), purge_step=1)
 
     def write(records: Sequence[Record]) -> None:
         nonlocal written
         ended = time.time() - sum(record["seconds"] for record in records[written:])
+        for record in records[written:]:
+            ended += record["seconds"]  # epochs of a call before are dated as if they had run just now
+            for name, value in record.items():
+                if name != "epoch" and isinstance(value, int | float):
+                    writer.add_scalar(f"training/{name}", value, record["epoch"], ended)
         with disk_errors(folder):
-            for record in records[written:]:
-                ended += record["seconds"]  # epochs of a call before are dated as if they had run just now
-                for name, value in record.items():
-                    if name != "epoch" and isinstance(value, int | float):
-                        writer.add_scalar(f"training/{name}", value, record["epoch"], ended)
             writer.flush()
         written = len(records)
 
+    with disk_errors(folder):
+        writer = SummaryWriter(str(folder), purge_step=1)
     try:
         yield write
     finally:
         with disk_errors(folder):
             writer.close()
-
-
-def _write_curves(run: RunFolder) -> None:
-    """The event files of a training that is finished."""
-    log = run.path / "training.jsonl"
-    records = [json_value(line, str(log)) for line in read_file(log).splitlines()]
-    with _curves(run, True) as write:
-        write(records)
 
 
 def _logged(

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -34,8 +33,6 @@ _TAKE = "take"
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a task: an error, or the function's value."""
-
     error: str | None = None
     is_locked: bool = False  # by another process, and not begun
     value: Any = None
@@ -47,25 +44,24 @@ class InputQueue:
 
     def __init__(self, places: Sequence[int], workers: int) -> None:
         ends = [len(places) * k // workers for k in range(workers + 1)]
-        self._stretches = [deque(places[start:end]) for start, end in pairwise(ends)]
+        self._stretches = [list(places[start:end]) for start, end in pairwise(ends)]
         self._taken = [0] * workers
 
     def take(self, worker: int) -> int | None:
-        own = self._stretches[worker]
-        if not own:
+        if not self._stretches[worker]:
             longest = max(self._stretches, key=len)
-            own.extendleft([longest.pop() for _ in range((len(longest) + 1) // 2)])
-        if not own:
+            half = len(longest) // 2
+            longest[half:], self._stretches[worker] = [], longest[half:]
+        if not (own := self._stretches[worker]):
             return None
         self._taken[worker] += 1
-        return own.popleft()
+        return own.pop(0)
 
     def taken(self) -> list[int]:
         return self._taken
 
     def stop(self) -> None:
-        for stretch in self._stretches:
-            stretch.clear()
+        self._stretches = [[] for _ in self._stretches]
 
 
 class Workers(ABC):
@@ -153,16 +149,16 @@ class Processes(Workers):
 def _start(number: int) -> tuple[subprocess.Popen[bytes], Connection]:
     """A session of its own: Ctrl-C is for this process alone. Its stdin ends when this process does."""
     ours, theirs = Pipe()
-    command = "from shieldwall.runs.workers import serve; serve()"
+    command = f"from shieldwall.runs.workers import serve; serve({number}, {theirs.fileno()})"
     process = subprocess.Popen(
-        [sys.executable, "-c", command, str(number), str(theirs.fileno())], env=os.environ | ONE_THREAD,
-        pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, start_new_session=True,
+        [sys.executable, "-c", command], env=os.environ | ONE_THREAD, pass_fds=[theirs.fileno()],
+        stdin=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     theirs.close()
     return process, ours
 
 
-def serve() -> None:
+def serve(number: int, file: int) -> None:
     """What a worker process does: it answers tasks, and ends with the process that started it."""
 
     def end_with_parent() -> None:
@@ -170,7 +166,7 @@ def serve() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    number, pipe = int(sys.argv[1]), Connection(int(sys.argv[2]))
+    pipe = Connection(file)
 
     def take() -> Any:
         pipe.send(_TAKE)
@@ -195,20 +191,17 @@ def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], A
 class RayWorkers(Workers):
     """Tasks of Ray, each with its part of the GPUs; by default as many as there are GPUs, or CPUs without."""
 
-    def __init__(
-        self, on: str, work: str, jobs: int | None, device: str | None, places: Sequence[int] | None
-    ) -> None:
+    def __init__(self, on: str, work: str, jobs: int | None, device: str | None,
+                 places: Sequence[int] | None) -> None:  # fmt: skip
         require("cluster", f"--on {on}")
         self._ray: Any = import_module("ray")
         self._is_ours = not (ray := self._ray).is_initialized()
         if self._is_ours:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            address, how = None if on == RAY else on, {"logging_level": "ERROR", "log_to_driver": False}
             try:
                 with catch_warnings(action="ignore"):  # the error says the same
-                    ray.init(
-                        None if on == RAY else on, logging_level="ERROR", log_to_driver=False,
-                        runtime_env={"env_vars": ONE_THREAD},
-                    )  # fmt: skip
+                    ray.init(address, runtime_env={"env_vars": ONE_THREAD}, **how)
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise UserError(f"cannot connect to Ray at {on}: {str(error).splitlines()[0]}") from error
         there = ray.cluster_resources()
@@ -266,9 +259,8 @@ def _perform(work: str, task: Mapping[str, Any], folder: str, queue: Any, number
     return answer(work, task, 0, lambda: ray.get(queue.take.remote(number)))
 
 
-def workers_of(
-    on: str, work: str, jobs: int | None, device: str | None, places: Sequence[int] | None = None
-) -> Workers:
+def workers_of(on: str, work: str, jobs: int | None, device: str | None,
+               places: Sequence[int] | None = None) -> Workers:  # fmt: skip
     """Workers of this machine or of Ray; by default one for each GPU, or each core, at most one a place."""
     if on == RAY or on.startswith("ray://"):
         return RayWorkers(on, work, jobs, device, places)

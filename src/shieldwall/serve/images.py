@@ -31,8 +31,6 @@ class PreparedImage:
 
 @dataclass(frozen=True)
 class Frame:
-    """What handwriting is made to look like."""
-
     side: int
     box: tuple[int, int]  # width and height that the ink is fitted into, in parts of a pixel
     parts: int  # in how many parts a pixel's side is divided
@@ -75,10 +73,8 @@ def from_drawing(content: bytes, frame: Frame) -> PreparedImage:
 
 
 def center_ink(ink: Pixels, frame: Frame) -> Pixels:
-    """Bright ink on black, of any size -> (side, side), anti-aliased, the full range of grey used.
-
-    Ink is what is at least half as bright as the brightest.
-    """
+    """Bright ink on black, of any size -> (side, side), anti-aliased, the full range of grey used; what is at
+    least half as bright as the brightest is ink."""
     rows, columns = (np.flatnonzero((2.0 * ink >= ink.max()).any(axis)) for axis in (1, 0))
     cropped = Image.fromarray(ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
     scale = min(room / extent for room, extent in zip(frame.box, cropped.size, strict=True))

@@ -28,9 +28,8 @@ def listen(host: str, port: int | None = None) -> socket.socket:
     ports = range(PORT, PORT + _PORTS_TRIED) if port is None else [port]
     for number in ports:
         try:
-            family, *_, address = socket.getaddrinfo(
-                host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
+            places = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, *_, address = places[0]
             return socket.create_server(address, family=family, backlog=128)
         except (socket.gaierror, UnicodeError) as error:
             raise UserError(f"--host {host!r} is no name or address of this machine") from error
