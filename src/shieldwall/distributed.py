@@ -67,7 +67,6 @@ class ProcessGroup:
 
     @classmethod
     def from_environment(cls) -> "ProcessGroup":
-        """The group that torchrun describes to each process it starts."""
         if not all(name in os.environ for name in TORCHRUN):
             return cls()
         given = {name: os.environ[name] for name in TORCHRUN}
@@ -166,9 +165,8 @@ def _together(collective: Callable[..., object], *arguments: object, **options: 
         raise UserError(message) from error
 
 
-def copy_state_from_first(
-    world: ProcessGroup, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]
-) -> None:
+def copy_state_from_first(world: ProcessGroup, members: Sequence[nn.Module],
+                          optimizers: Sequence[torch.optim.Optimizer]) -> None:  # fmt: skip
     """Copy rank 0's weights, statistics and momentum to every process (collective)."""
     world.broadcast_tensors(value for member in members for value in member.parameters())
     copy_buffers_from_first(world, members)

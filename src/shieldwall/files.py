@@ -100,7 +100,6 @@ def _sealed(content: bytes) -> bytes:
 
 
 def load_tensors(path: Path) -> "tuple[dict[str, Tensor], dict[str, str]]":
-    """Tensors and metadata of a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -34,8 +34,6 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True)
 class _Known:
-    """A data set, as sets.yaml has it."""
-
     description: str
     shape: tuple[int, int, int]
     classes: Sequence[str] | int  # the names, or how many there are, which are then named by number
@@ -69,8 +67,7 @@ def _load_own(name: str) -> "Dataset":
     if unknown := set(options) - {"labels", "size", "classes"}:
         raise unknown_name("option of a folder", unknown.pop(), ("labels", "size", "classes"))
     size = int(options["size"]) if options.get("size", "").isdecimal() else None
-    labels = Path(options["labels"]) if "labels" in options else None
-    part = Path(folder)
+    part, labels = Path(folder), Path(options["labels"]) if "labels" in options else None
     if (part / "train").is_dir():
         *train, trained = read_image_files(part / "train", size=size)
         part /= "test" if (part / "test").is_dir() else "val"
@@ -175,9 +172,9 @@ def fetch(name: str, destination: Path | None = None, base_url: str | None = Non
         return folder
     url = (base_url or known.url).rstrip("/") + "/"
     for file, (size, sha256) in known.files.items():
-        target = (root if name == "cifar10" else folder) / file
+        target = (root if known.unpacked else folder) / file
         download(url + file, target, size, sha256, console)
-        if name == "cifar10":
+        if known.unpacked:
             unpack(target, folder)
     return folder
 
@@ -196,21 +193,15 @@ def place(name: str, data_dir: Path | str | None = None) -> Place:
 
 
 def roots(data_dir: Path | str | None = None) -> list[Path]:
-    places = [] if data_dir is None else [_expanded(data_dir)]
-    if places and not places[0].is_dir():
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    named = [data_dir, os.environ.get("SHIELDWALL_DATA"), f"{cache}/shieldwall"]
+    # Path.expanduser fails where there is no home, as an unknown user has none.
+    places = [Path(os.path.expanduser(place)) for place in named if place]  # noqa: PTH111
+    if data_dir is not None and not places[0].is_dir():
         raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
-    if named := os.environ.get("SHIELDWALL_DATA"):
-        places.append(_expanded(named))
-    cache = _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    if cache.parts[:1] != ("~",):  # an unknown user has no home
-        places.append(cache / "shieldwall")
-    if not places:
+    if not (places := [place for place in places if place.parts[:1] != ("~",)]):
         raise UserError("there is no home folder; name a data folder with --data-dir or $SHIELDWALL_DATA")
     return list(dict.fromkeys(places))
-
-
-def _expanded(path: Path | str) -> Path:
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser fails where there is no home
 
 
 def locate(name: str, data_dir: Path | str | None = None) -> Location:

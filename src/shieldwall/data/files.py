@@ -24,12 +24,11 @@ from shieldwall.files import atomic_file, disk_errors, write_atomic
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
 
-_CHUNK = 1 << 20
+_CHUNK, _TIMEOUT_S = 1 << 20, 30.0
 _UNSIGNED_BYTES = 0x800
 _CIFAR_SHAPE = (3, 32, 32)
 _CIFAR_RECORD = 1 + math.prod(_CIFAR_SHAPE)
 _MOST_BYTES = 2**28  # of an unpacked file; the largest that is published has 47 MB
-_TIMEOUT_S = 30.0
 
 # None of these speaks plain http, so that no redirect can lead there.
 HANDLERS: tuple[type[request.BaseHandler], ...] = (
@@ -125,8 +124,7 @@ def download(url: str, target: Path, size: int, sha256: str, console: Console) -
         if received < size:
             raise _not_fetched(url, f"the connection closed after {received:,} of {size:,} bytes")
         if received > size or digest.hexdigest() != sha256:
-            fault = "is longer than" if received > size else "is not"
-            raise UserError(f"{url} {fault} the published file ({size:,} bytes, SHA-256 {sha256}); not kept")
+            raise UserError(f"{url} is not the published file ({size:,} bytes, SHA-256 {sha256}); not kept")
 
 
 def has_sha256(path: Path, sha256: str) -> bool:

@@ -90,7 +90,6 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
 
 
 def _open(content: bytes) -> Image.Image:
-    """The image with its header read and nothing decoded."""
     try:
         with warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning):
             image = Image.open(io.BytesIO(content), formats=FORMATS)
@@ -169,7 +168,6 @@ def _pixels(files: Sequence[Path], size: int | None) -> NDArray[np.uint8]:
 
 
 def _read(file: Path, size: int | None) -> Picture:
-    """The picture, as a square of this size where one is given."""
     try:
         picture = read_picture(read_file(file), "RGB", least=(size or 10**6,) * 2)
         if size is None or picture.image.size == (size, size):

@@ -1,7 +1,6 @@
 """A data set: two splits of images in [0, 1] with labels; and checks of a user's tensors."""
 
 import hashlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -160,7 +159,6 @@ def check_split(source: str, pixels: Tensor, labels: Tensor, shape: tuple[int, .
 
 
 def _checked_images(images: Tensor) -> Tensor:
-    """Images (M, C, H, W) as uint8, or as float32 in [0, 1]."""
     check(isinstance(images, Tensor), "images must be a torch tensor (M, C, H, W)", type(images).__name__)
     if images.ndim != 4 or not images.numel():
         given = f"{tuple(images.shape)}{'; for grey images pass images[:, None]' * (images.ndim == 3)}"
@@ -173,16 +171,13 @@ def _checked_images(images: Tensor) -> Tensor:
     check(images.is_floating_point(), "images must be uint8, or floats in [0, 1]", given)
     images = images.detach().float()
     low, high = (float(end) for end in images.aminmax())
-    if math.isnan(low):
-        first = int(images.isnan().flatten(1).any(1).nonzero()[0])
-        raise UserError(f"images contain NaN, first in image {first}; repair or remove these images")
+    check(not images.isnan().any(), "images must not contain NaN; repair or remove those that do", "NaN")
     given = f"[{low:g}, {high:g}]; divide pixels by 255, and normalise inside the model (sw.Normalize)"
     check(low >= 0 and high <= 1, "images that are floats must lie in [0, 1]", given)
     return images
 
 
 def _checked_labels(labels: Tensor, images: Tensor) -> Tensor:
-    """Labels, one for each image, as int64 (M,) on the images' device."""
     check(isinstance(labels, Tensor), "labels must be a torch tensor (M,)", type(labels).__name__)
     if labels.shape != images.shape[:1]:
         given = f"{tuple(labels.shape)}{'; of one-hot labels pass labels.argmax(1)' * (labels.ndim == 2)}"

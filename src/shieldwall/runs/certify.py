@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, groupby, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,12 @@ IN_PROGRESS = "the current inputs"
 _POLL_SECONDS = 0.1
 
 
-def certify_run(
-    path: Path | str,
-    *, data_dir: Path | str | None = None, device: str | None = None, seed: int | None = None,
-    to: str = "certificates", held_out: bool = False, batch_size: int | None = None,
-    votes: Sequence[str] | None = None, compile: bool | None = None, shard: str | None = None,
-    places: Iterator[int] | None = None, jobs: int | None = 1, on: str = LOCAL, correct_only: bool = False,
-    console: Console = QUIET, **changes: Any,
-) -> RunFolder:  # fmt: skip
+def certify_run(path: Path | str, *, data_dir: Path | str | None = None, device: str | None = None,
+                seed: int | None = None, to: str = "certificates", held_out: bool = False,
+                batch_size: int | None = None, votes: Sequence[str] | None = None,
+                compile: bool | None = None, shard: str | None = None, places: Iterator[int] | None = None,
+                jobs: int | None = 1, on: str = LOCAL, correct_only: bool = False, console: Console = QUIET,
+                **changes: Any) -> RunFolder:  # fmt: skip
     """Certify the recipe's test inputs into the run folder, or resume an interrupted certification.
 
     A resumed folder keeps its first settings: compiled or not, the batch size and, on a CPU, the number of
@@ -59,8 +57,9 @@ def certify_run(
     shards.check_folder_name(to)
     check(batch_size is None or batch_size >= 1, "--batch-size must be at least 1", batch_size)
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        advice = "use --jobs N on one machine or --shard K/N on several"
-        raise UserError(f"certify cannot run under torchrun; {advice}")
+        raise UserError(
+            "certify cannot run under torchrun; use --jobs N or, on several machines, --shard K/N"
+        )
     by_several = on != LOCAL or jobs != 1
     check(not by_several or shard is None, "--jobs and --on cannot be used with --shard", shard)
     run = RunFolder(path)
@@ -102,9 +101,9 @@ def certify_run(
         mine: Sequence[int] = wanted
         if part is not None:
             settings |= {shards.SHARD: str(part)}
-            if places is None:
-                already = files.read_lines(certificates, chosen.reported)
-                mine = [index for index in part.part(wanted) if index not in already]
+        if part is not None and places is None:
+            already = files.read_lines(certificates, chosen.reported)
+            mine = [index for index in part.part(wanted) if index not in already]
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
             _held(run, to, part) as check_lock,
@@ -112,7 +111,6 @@ def certify_run(
         ):
             check_counts_in(folder)
             left = shards.remaining(writer.done, mine, folder) if places is None else []
-            is_done = places is None and not left
             facts = {**environment.describe(trained.device), "processes": 1}
             if writer.done and left:
                 say_if_changed(console, facts, folder, run.path, stage="certify")
@@ -120,7 +118,7 @@ def certify_run(
                 write_atomic(folder / "environment.json", json.dumps({"certify": facts}).encode())
             else:
                 run.seal(f"{to}/settings.yaml")
-            if is_done:
+            if places is None and not left:
                 say(console, f"{folder}: all {len(mine)} inputs are certified already")
                 return run
             if part is None:
@@ -135,10 +133,8 @@ def certify_run(
     return run
 
 
-def _sampler(
-    trained: TrainedRun, plan: Plan, votes: VoteSet, inputs: int, stored: Mapping[str, Any],
-    batch_size: int | None, compile: bool | None, may_try: bool,
-) -> Sampler:  # fmt: skip
+def _sampler(trained: TrainedRun, plan: Plan, votes: VoteSet, inputs: int, stored: Mapping[str, Any],
+             batch_size: int | None, compile: bool | None, may_try: bool) -> Sampler:  # fmt: skip
     """One with the settings that are asked for or stored; a trial finds those of much new work."""
     which = plan.certification
     draws = inputs * (which.n0 + which.n)
@@ -164,11 +160,8 @@ def _held(run: RunFolder, to: str, part: Shard | None) -> Iterator[Callable[[], 
         run.seal(*RUN_FILES, "members", to)
 
 
-def _write(
-    all_counts: Iterator[Counts], writer: files.CertificateWriter, plan: Plan, votes: VoteSet, labels: Tensor,
-    total: int, console: Console, check_lock: Callable[[], None],
-) -> None:  # fmt: skip
-    """Certificates from counts, into the folder as they come, with progress on the console."""
+def _write(all_counts: Iterator[Counts], writer: files.CertificateWriter, plan: Plan, votes: VoteSet,
+           labels: Tensor, total: int, console: Console, check_lock: Callable[[], None]) -> None:  # fmt: skip
     began = last = time.perf_counter()
     title = f"certifying {total} inputs, {len(votes.counted)} vote{'s' * (len(votes.counted) > 1)}"
     draws = done = 0
@@ -192,20 +185,13 @@ def _write(
         say(console, f"samples that bound: {draws / done:,.0f} per input on average; {takes}")
 
 
-def _counts(
-    sampler: Sampler, trained: TrainedRun, wanted: Sequence[int], places: Iterator[int],
-) -> Iterator[Counts]:  # fmt: skip
+def _counts(sampler: Sampler, trained: TrainedRun, wanted: Sequence[int],
+            places: Iterator[int]) -> Iterator[Counts]:  # fmt: skip
     """Counts of the inputs at these places; consecutive ones are in the rows that one process gives them."""
-    place = next(places, None)
-
-    def stretch(following: int) -> Iterator[tuple[int, Tensor]]:
-        nonlocal place
-        while place == following:
-            yield wanted[place], trained.image(sampler.noise, wanted[place])
-            place, following = next(places, None), following + 1
-
-    while place is not None:
-        yield from sampler.counts(stretch(place), place)
+    for _, stretch in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        _, first = next(stretch)
+        indices = (wanted[place] for place in chain([first], (place for _, place in stretch)))
+        yield from sampler.counts(((index, trained.image(sampler.noise, index)) for index in indices), first)
 
 
 def _stored_settings(*folders: Path) -> dict[str, Any]:

@@ -24,12 +24,10 @@ DEFAULT_INPUTS = 100  # spread evenly over the test inputs
 DEFAULT_MAX_N = 10_000  # samples of a certificate: enough to compare two votes on the same noise
 
 
-def diagnose_run(
-    path: Path | str,
-    *, r: float | None = None, draws: int = 200, n: int | None = None,
-    every: int | None = None, limit: int | None = None, seed: int | None = None,
-    data_dir: Path | None = None, device: str | None = None, console: Console = QUIET,
-) -> Diagnosis:  # fmt: skip
+def diagnose_run(path: Path | str, *, r: float | None = None, draws: int = 200, n: int | None = None,
+                 every: int | None = None, limit: int | None = None, seed: int | None = None,
+                 data_dir: Path | None = None, device: str | None = None,
+                 console: Console = QUIET) -> Diagnosis:  # fmt: skip
     """What the theory says about a trained run, with `r`, the radius of ERI, by default sigma, and `draws`
     noise samples for the gradients of soft-smoothed members. Only its environment file is written."""
     run = RunFolder(path)

@@ -63,8 +63,9 @@ class RunFolder:
                     write_atomic(file, recipe.to_yaml().encode())
         run = cls(path)
         if other := difference(asdict(run.recipe), asdict(recipe)):
-            what = f"{path} holds a run of another recipe ({other})"
-            raise UserError(f"{what}; choose another folder with --out")
+            raise UserError(
+                f"{path} holds a run of another recipe ({other}); choose another folder with --out"
+            )
         return run
 
     @contextmanager
@@ -96,7 +97,6 @@ class RunFolder:
             save_tensors(path, member.state_dict())
 
     def load_members(self, members: Sequence[nn.Module]) -> None:
-        """Load the trained weights into newly built members."""
         self.check_trained()
         Sums.read(self.path).check_files(map(self._name_of, self.member_paths()))
         for path, member in zip(self.member_paths(), members, strict=True):
@@ -137,12 +137,10 @@ class RunFolder:
         return path.relative_to(self.path).as_posix()
 
     def check_weights(self, digest: str, advice: str) -> None:
-        """Refuse other weights than those of this digest."""
         if self.weights_digest() != digest:
             raise UserError(f"{self.path / 'members'}: the weights were changed by another process; {advice}")
 
-    def epochs_done(self) -> int:
-        """Those of an interrupted training."""
+    def epochs_done(self) -> int:  # of an interrupted training
         log = self.path / "training.jsonl"
         return len(log.read_bytes().splitlines()) if self.checkpoint.is_file() and log.is_file() else 0
 
@@ -194,12 +192,12 @@ def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
     """Keep other processes off a folder, by a lock on this file. Yields a function that raises an error if
     the file is no longer the one that was locked: then another process can lock the new one."""
     lock = FileLock(file)
-    with disk_errors(folder):
-        try:
+    try:
+        with disk_errors(folder):
             lock.acquire(timeout=0)
             locked = file.stat()
-        except Timeout as error:
-            raise LockedError(f"another process is working on {folder}; wait for it to end") from error
+    except Timeout as error:
+        raise LockedError(f"another process is working on {folder}; wait for it to end") from error
 
     def check() -> None:
         if not file.exists() or not os.path.samestat(file.stat(), locked):

@@ -31,12 +31,10 @@ class Answer:
     votes: list[tuple[str, int]]  # up to three classes that won most noise samples, and how many each won
 
 
-def predict_run(
-    path: Path | str, images: Sequence[Path] = (),
-    *, indices: Sequence[int] = (), vote: str = "we", n: int = 1_000, alpha: float = 0.001,
-    seed: int | None = None, precision: str | None = None, exact_noise: bool | None = None,
-    data_dir: Path | None = None, device: str | None = None,
-) -> list[Answer]:  # fmt: skip
+def predict_run(path: Path | str, images: Sequence[Path] = (), *, indices: Sequence[int] = (),
+                vote: str = "we", n: int = 1_000, alpha: float = 0.001, seed: int | None = None,
+                precision: str | None = None, exact_noise: bool | None = None, data_dir: Path | None = None,
+                device: str | None = None) -> list[Answer]:  # fmt: skip
     """Classify image files, and test inputs given by index, with the smoothed classifier of a run.
 
     Each answer is wrong about the smoothed classifier with probability `alpha` at most. `precision` and
@@ -72,10 +70,9 @@ def predict_run(
     return answers
 
 
-def certify_files(
-    path: Path | str, images: Sequence[Path],
-    *, vote: str = "we", seed: int | None = None, device: str | None = None, **changes: Any,
-) -> tuple[Certificates, tuple[str, ...]]:  # fmt: skip
+def certify_files(path: Path | str, images: Sequence[Path], *, vote: str = "we", seed: int | None = None,
+                  device: str | None = None,
+                  **changes: Any) -> tuple[Certificates, tuple[str, ...]]:  # fmt: skip
     """Certificates of image files by one vote of a run, and the classes' names; `changes` are fields of the
     recipe's certification, where they are not None."""
     run, chosen_device = RunFolder(path), resolve_device(device)

@@ -21,8 +21,7 @@ COPIES = Path("runs")
 _FIXED = re.compile("recipe.yaml|members/")  # of a copy; its other files may differ
 
 
-def checksums() -> dict[str, dict[str, str]]:
-    """By ensemble, the SHA-256 of each of its files."""
+def checksums() -> dict[str, dict[str, str]]:  # by ensemble, of each of its files
     path = PACKAGED / CHECKSUMS
     return dict(yaml.safe_load(path.read_text("utf-8")) or {}) if path.is_file() else {}
 

@@ -9,8 +9,8 @@ process. So merged certificates are the same bytes as those of one process, exce
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,14 +72,12 @@ class Shard:
     def folder(self, certificates: Path) -> Path:
         return shards_folder(certificates) / f"{self.number}-of-{self.count}"
 
-    @contextmanager
-    def lock(self, certificates: Path) -> Iterator[Callable[[], None]]:
+    def lock(self, certificates: Path) -> AbstractContextManager[Callable[[], None]]:
         """Keep other processes off this shard, as a run's lock does, while other shards are certified."""
         folder = self.folder(certificates)
         with disk_errors(folder):
             folder.parent.mkdir(exist_ok=True)
-        with exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder) as check:
-            yield check
+        return exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder)
 
 
 def check_folder_name(to: str) -> None:
@@ -152,7 +150,6 @@ def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Seque
 
 
 def _common_settings(parts: Sequence[Path]) -> dict[str, Any]:
-    """The settings that all shards share."""
     first = {**read_settings(parts[0] / "settings.yaml"), SHARD: None}
     for part in parts[1:]:
         if different := difference(first, {**read_settings(part / "settings.yaml"), SHARD: None}):

@@ -119,15 +119,12 @@ def _state(path: Path) -> dict[str, Tensor]:
     return content
 
 
-def adopt_run(
-    model: str, images: Path | str, path: Path | str,
-    *, sigma: float, noise: str = "gaussian", labels: Path | str | None = None, size: int | None = None,
-) -> tuple[RunFolder, int]:  # fmt: skip
-    """The run folder `path` of a model and of the images in a folder, and the number of members.
-
-    `model` is module:function, where the function returns a model or several, or hf:FOLDER. `labels` and
-    `size` are as for `Split.from_folder`. An existing run folder must be of the same model and images.
-    """
+def adopt_run(model: str, images: Path | str, path: Path | str, *, sigma: float, noise: str = "gaussian",
+              labels: Path | str | None = None,
+              size: int | None = None) -> tuple[RunFolder, int]:  # fmt: skip
+    """The run folder `path` of a model and of the images in a folder, and the number of members. `model` is
+    module:function, where the function returns a model or several, or hf:FOLDER; `labels` and `size` are as
+    for `Split.from_folder`. An existing run folder must be of the same model and images."""
     options = {"labels": labels, "size": size}
     asked = {name: str(value) for name, value in options.items() if value is not None}
     shape, classes = datasets.dataset_spec(datasets.own_name(images, asked))

@@ -31,10 +31,8 @@ Write = Callable[[Sequence[Record]], None]  # given all records so far, show tho
 FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes trained members: --from RUN"
 
 
-def train_run(
-    recipe: Recipe, path: Path | str, *, data_dir: Path | None = None, device: str | None = None,
-    tensorboard: bool = False, console: Console = QUIET,
-) -> RunFolder:  # fmt: skip
+def train_run(recipe: Recipe, path: Path | str, *, data_dir: Path | None = None, device: str | None = None,
+              tensorboard: bool = False, console: Console = QUIET) -> RunFolder:  # fmt: skip
     """Train the recipe's members into the run folder `path`; processes of torchrun train together."""
     if tensorboard:
         require("tensorboard", "--tensorboard")
@@ -100,11 +98,8 @@ def train_run(
 
 @contextmanager
 def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
-    """Event files for TensorBoard: a scalar per number of a record, its step the epoch.
-
-    Each call writes all epochs to a file that tells TensorBoard to forget what was written before, so that no
-    point is lost or doubled, wherever a call before was stopped.
-    """
+    """Event files for TensorBoard: a scalar per number of a record, its step the epoch. Each call writes all
+    epochs to a file that tells TensorBoard to forget what was written before: no point is lost or doubled."""
     if not wanted:
         yield lambda records: None
         return
@@ -133,11 +128,8 @@ def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
             writer.close()
 
 
-def _logged(
-    training: Callable[..., list[Record]], run: RunFolder, images: int, console: Console, write: Write,
-    check_lock: Callable[[], None],
-) -> list[Record]:  # fmt: skip
-    """Train with a checkpoint and a log in the run folder, and progress on the console."""
+def _logged(training: Callable[..., list[Record]], run: RunFolder, images: int, console: Console,
+            write: Write, check_lock: Callable[[], None]) -> list[Record]:  # fmt: skip
     title = f"training {run.recipe.members} members"
     total, done, note = run.recipe.schedule.epochs * images, run.epochs_done() * images, ""
     with progress_bar(console, title, total, done) as show:

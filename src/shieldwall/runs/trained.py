@@ -32,8 +32,6 @@ from shieldwall.vocabulary import MME, WE
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A trained run with its data, on a device."""
-
     folder: RunFolder
     dataset: Dataset
     members: list[nn.Module]
@@ -69,7 +67,6 @@ class TrainedRun:
         )  # fmt: skip
 
     def image(self, noise: Noise, index: int) -> Tensor:
-        """The test image, checked to suit the noise."""
         images = self.dataset.test.images([index])
         noise.validate(images)
         return images[0]
@@ -112,7 +109,6 @@ def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:
 
 
 def load_members(run: RunFolder, images: Dataset | DatasetSpec, device: torch.device) -> list[nn.Module]:
-    """The run's trained members, ready to classify such images."""
     recipe = run.recipe
     check_trusted(recipe.model)
     members = build_members(recipe.model, recipe.members, len(images.classes), images.shape, recipe.seed)

@@ -30,11 +30,9 @@ class TunedWeights:
     certified: float | None  # the estimate of certified accuracy at the radius; None if none was given
 
 
-def tune_weights_run(
-    path: Path | str, method: str = "sween",
-    *, objective: str = "accuracy", radius: float | None = None, copies: int | None = None,
-    data_dir: Path | None = None, device: str | None = None,
-) -> tuple[TunedWeights, TunedWeights]:  # fmt: skip
+def tune_weights_run(path: Path | str, method: str = "sween", *, objective: str = "accuracy",
+                     radius: float | None = None, copies: int | None = None, data_dir: Path | None = None,
+                     device: str | None = None) -> tuple[TunedWeights, TunedWeights]:  # fmt: skip
     """Tune weights into the run folder.  -> equal weights, and the tuned ones
 
     Certification then adds the vote `we-sween`, `we-grid`, or `we-grid-R`. The grid search maximises accuracy
@@ -48,7 +46,6 @@ def tune_weights_run(
     if (objective == "certified") != (radius is not None):
         raise UserError("--objective certified and --radius go together; give both or neither")
     run = RunFolder(path)
-    run.check_trained()
     copies = DEFAULT_COPIES[objective] if copies is None else copies
     check(copies >= 1, "--copies must be at least 1", copies)
     noise = noise_of(run.recipe)

@@ -153,7 +153,6 @@ def check_counts_in(folder: Path) -> None:
 
 
 def check_counts(certificates: Mapping[str, Certificates], settings: Mapping[str, Any], where: str) -> None:
-    """Raise where a certificate is not what its counts give."""
     for vote, table in certificates.items():
         file = f"{where}: {vote}.tsv"
         if table.counts is None or table.selection_counts is None or table.alpha is None:
@@ -193,14 +192,12 @@ class _OtherCountsError(UserError):
     """What was drawn again cannot be of these members and this noise."""
 
 
-def redraw_run(
-    path: Path, number: int, *, data_dir: Path | None = None, device: str | None = None
-) -> list[str]:
+def redraw_run(path: Path, number: int, *, data_dir: Path | None = None,
+               device: str | None = None) -> list[str]:  # fmt: skip
     """Draw random inputs of each folder of certificates again and compare.  -> what to say of each folder
 
-    With the machine and the torch that made them, all counts must be equal. Elsewhere rounding, or on another
-    kind of device the noise, differs: then a test, which refuses one right input in a million, asks whether
-    both counts can be samples of one distribution.
+    With the machine and the torch that made them, all counts must be equal. Elsewhere rounding, or the noise,
+    differs: then a test (`_CHANCE`) asks whether both counts can be samples of one distribution.
     """
     from shieldwall.runs.folder import RunFolder
     from shieldwall.runs.trained import TrainedRun  # loads torch, which the checks above do without
@@ -245,8 +242,7 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
         }
         sampler = trained.sampler(plan, votes, batch_size=settings.get("batch_size"), **how)
         for row in rows:
-            index = int(certified.indices[row])
-            truth = int(test.labels[index])
+            truth = int(test.labels[index := int(certified.indices[row])])
             if certified.truth is not None and truth != certified.truth[row]:
                 said = f"has the true class {certified.truth[row]} in its file, and {truth} in"
                 raise _OtherCountsError(f"{folder}: input {index} {said} {trained.recipe.data}")

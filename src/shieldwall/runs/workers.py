@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
@@ -64,7 +65,7 @@ class InputQueue:
         self._stretches = [[] for _ in self._stretches]
 
 
-class Workers(ABC):
+class Workers(AbstractContextManager["Workers"]):
     """At most `most` tasks at a time. Each has a name, of any kind, and is answered once."""
 
     def __init__(self, work: str, jobs: int, places: Sequence[int] | None) -> None:
@@ -88,8 +89,7 @@ class Workers(ABC):
             yield name, answer, time.monotonic() - began
 
     @abstractmethod
-    def _send(self, task: Mapping[str, Any]) -> Any:
-        """Begin a task.  -> what it is known by here"""
+    def _send(self, task: Mapping[str, Any]) -> Any: ...  # begin a task  -> what it is known by here
 
     @abstractmethod
     def _ended(self) -> Iterator[tuple[Any, Answer]]: ...
@@ -99,13 +99,7 @@ class Workers(ABC):
         return getattr(self._queue, question)()
 
     @abstractmethod
-    def close(self) -> None: ...  # all ends at once
-
-    def __enter__(self) -> "Workers":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, *exception: object) -> None: ...  # all ends at once
 
 
 class Processes(Workers):
@@ -139,7 +133,7 @@ class Processes(Workers):
                     said = Answer(f"its process ended with code {process.returncode}")
                 yield number, said
 
-    def close(self) -> None:
+    def __exit__(self, *exception: object) -> None:
         for process, _ in self._workers.values():
             process.kill()
         for process, _ in self._workers.values():
@@ -242,7 +236,7 @@ class RayWorkers(Workers):
     def ask(self, question: str) -> Any:
         return self._ray.get(getattr(self._queue, question).remote())
 
-    def close(self) -> None:
+    def __exit__(self, *exception: object) -> None:
         for reference in self.busy:
             self._ray.cancel(reference, force=True)
         if self._is_ours:
@@ -251,11 +245,10 @@ class RayWorkers(Workers):
 
 def _perform(work: str, task: Mapping[str, Any], folder: str, queue: Any, number: int) -> Answer:
     ray: Any = import_module("ray")
-    try:
-        os.chdir(folder)
-    except OSError:
+    if not Path(folder).is_dir():
         node = ray.util.get_node_ip_address()
         return Answer(f"{folder} is not on the node {node}; all nodes need the same folders")
+    os.chdir(folder)
     return answer(work, task, 0, lambda: ray.get(queue.take.remote(number)))
 
 

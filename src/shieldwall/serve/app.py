@@ -71,7 +71,6 @@ def application(service: Service, names: Iterable[str] = ()) -> Starlette:
 
 
 def page(service: Service) -> str:
-    """The page with what it needs to know of the runs, as JSON inside it."""
     text = files("shieldwall.serve").joinpath("static", "page.html.j2").read_text("utf-8")
     frame, (channels, height, width) = FRAMES.get(service.data), service.shape
 
@@ -129,8 +128,6 @@ class AccessCheck:
 
 
 class _Routes:
-    """What the page asks for, and the turns that its visitors take."""
-
     def __init__(self, service: Service) -> None:
         self._service, self._frame = service, FRAMES.get(service.data)
         self._visits: list[tuple[str, anyio.CancelScope]] = []
@@ -159,9 +156,7 @@ class _Routes:
             raise ImageRejected(404, f"drawings are for handwritten digits; these runs are on {data}")
         return await self._prepare(request, from_drawing, self._frame)
 
-    async def _prepare(
-        self, request: Request, prepare: Callable[..., PreparedImage], *how: object
-    ) -> Response:
+    async def _prepare(self, request: Request, prepare: Callable[..., PreparedImage], *how: Any) -> Response:
         """The image, once no other file of this client and few of others are being read."""
         turn = self._upload_of.setdefault(_client(request), anyio.Lock())
         if turn.statistics().tasks_waiting >= MAX_WAITING:

@@ -66,7 +66,6 @@ def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None
 
 
 def from_drawing(content: bytes, frame: Frame) -> PreparedImage:
-    """A drawing, bright on black, as a PNG."""
     ink = _not_blank(read_picture(content, "L").image)
     note = f"your drawing, resized and centred in {frame.side} x {frame.side}"
     return PreparedImage(center_ink(ink, frame)[:, :, None], note)

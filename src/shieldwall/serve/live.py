@@ -131,7 +131,6 @@ def largest_radius(start: Start) -> float:
 
 
 def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]:
-    """Noisy copies of the image as pictures, and the votes on each."""
     run, shape = start.run, (NUM_COPIES, *start.image.shape)
     generator = seeds.generator(device, seed, "copies")
     noisy = run.noise.perturb(start.image.to(device), run.noise.sample(shape, generator))
@@ -141,7 +140,6 @@ def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]
 
 
 def png_address(image: Tensor) -> str:
-    """(C, H, W), clipped to [0, 1], as an address that an <img> takes."""
     rows = to_pixels(image)
     buffer = io.BytesIO()
     Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows).save(buffer, "PNG")

@@ -42,7 +42,6 @@ def listen(host: str, port: int | None = None) -> socket.socket:
 
 
 def address_of(sock: socket.socket) -> str:
-    """The page's address for a browser on this machine."""
     host, port = sock.getsockname()[:2]
     address = ip_address(host)
     if address.is_unspecified:

@@ -74,14 +74,14 @@ def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: st
 
 def _families(runs: Sequence[RunFolder]) -> list[str]:
     """Recipes' names without their sigma; runs with equal names are named by their folders."""
-    named = [(_SIGMA.sub("", run.recipe.name), run.recipe.sigma) for run in runs]
-    repeats = Counter(named)
-    for k, (run, (name, sigma)) in enumerate(zip(runs, list(named), strict=True)):
-        if repeats[name, sigma] > 1:
-            named[k] = f"{name} ({run.path.resolve().name})", sigma
-    if len(set(named)) < len(runs):
+    names = [_SIGMA.sub("", run.recipe.name) for run in runs]
+    repeats = Counter((name, run.recipe.sigma) for name, run in zip(names, runs, strict=True))
+    for k, run in enumerate(runs):
+        if repeats[names[k], run.recipe.sigma] > 1:
+            names[k] += f" ({run.path.resolve().name})"
+    if len({(name, run.recipe.sigma) for name, run in zip(names, runs, strict=True)}) < len(runs):
         raise UserError(f"a run was given twice: {', '.join(str(run.path) for run in runs)}")
-    return [name for name, _ in named]
+    return names
 
 
 def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
@@ -95,12 +95,10 @@ def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.dev
     return ServedRun(family, run.recipe.sigma, noise, members, votes, n0, alpha, batch_size)
 
 
-def _batch_size(
-    members: Sequence[nn.Module], votes: Sequence[Vote], shape: tuple[int, int, int], device: torch.device
-) -> int:
+def _batch_size(members: Sequence[nn.Module], votes: Sequence[Vote], shape: tuple[int, int, int],
+                device: torch.device) -> int:  # fmt: skip
     """The largest doubling of the smallest batch that is still quick."""
-    classify = Labeler(members, votes, device)
-    most = max(1, BATCH_BYTES // (4 * math.prod(shape)))
+    classify, most = Labeler(members, votes, device), max(1, BATCH_BYTES // (4 * math.prod(shape)))
     largest = min(most, default_batch_size(device, shape, draws=100_000))
     size = min(SMALLEST_BATCH, largest)
     classify(torch.zeros((size, *shape), device=device))
