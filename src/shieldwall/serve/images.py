@@ -52,23 +52,22 @@ def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None
     size = f"{picture.size[0]} x {picture.size[1]}"
     is_of_model_size = picture.size == (width, height)
     grey = " in grey" if channels == 1 and not picture.is_grey else ""
-    if frame is not None:
-        ink, inverted = _bright_ink(picture.image)
-        if is_of_model_size:
-            return PreparedImage(ink[:, :, None], f"{size} pixels{grey}, {inverted or 'as they are'}")
-        steps = f"{inverted and 'inverted, '}cut to the ink, resized and centred in {width} x {height}{grey}"
-        return PreparedImage(center_ink(ink, frame)[:, :, None], f"{size} pixels, {steps}")
+    ink, inverted = (np.asarray(picture.image), "") if frame is None else _bright_ink(picture.image)
     if is_of_model_size:
-        return PreparedImage(_rows(picture.image), f"{size} pixels{grey}, as they are")
+        return PreparedImage(_rows(ink), f"{size} pixels{grey}, {inverted or 'as they are'}")
+    if frame is not None:
+        steps = f"{inverted and 'inverted, '}cut to the ink, resized and centred in {width} x {height}{grey}"
+        return PreparedImage(_rows(center_ink(ink, frame)), f"{size} pixels, {steps}")
     fitted = ImageOps.fit(picture.image, (width, height), Image.Resampling.BOX)
     cut = "" if picture.size[0] * height == picture.size[1] * width else "cut to the middle and "
-    return PreparedImage(_rows(fitted), f"{size} pixels, {cut}resized to {width} x {height}{grey}")
+    note = f"{size} pixels, {cut}resized to {width} x {height}{grey}"
+    return PreparedImage(_rows(np.asarray(fitted)), note)
 
 
 def from_drawing(content: bytes, frame: Frame) -> PreparedImage:
     ink = _not_blank(read_picture(content, "L").image)
     note = f"your drawing, resized and centred in {frame.side} x {frame.side}"
-    return PreparedImage(center_ink(ink, frame)[:, :, None], note)
+    return PreparedImage(_rows(center_ink(ink, frame)), note)
 
 
 def center_ink(ink: Pixels, frame: Frame) -> Pixels:
@@ -107,6 +106,5 @@ def _not_blank(image: Image.Image) -> Pixels:
     return grey
 
 
-def _rows(image: Image.Image) -> Pixels:
-    pixels = np.asarray(image, dtype=np.uint8)
+def _rows(pixels: Pixels) -> Pixels:
     return pixels[:, :, None] if pixels.ndim == 2 else pixels

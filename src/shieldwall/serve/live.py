@@ -87,8 +87,7 @@ def parse(text: str, service: Service) -> Start | int:
         return job
     check(kind == "start", "a message is of type start or stop", shorten(repr(kind)))
     run = service.runs[_int(message, "run", 0, len(service.runs) - 1)]
-    is_known = isinstance(vote, str) and vote in run.votes
-    check(is_known, f"vote must be one of {', '.join(run.votes)}", shorten(repr(vote)))
+    check(vote in [*run.votes], f"vote must be one of {', '.join(run.votes)}", shorten(repr(vote)))
     return Start(job, run, str(vote), _int(message, "n", MIN_N, MAX_N), _image(pixels, service.shape))
 
 
@@ -186,8 +185,9 @@ def _image(pixels: object, shape: tuple[int, int, int]) -> Tensor:
     except (ValueError, binascii.Error) as error:
         raise UserError("pixels must be bytes in base64") from error
     size = height * width * channels
-    rule = f"pixels must be {height} x {width} x {channels} = {size} bytes"
-    check(len(content) == size, rule, len(content))
+    check(
+        len(content) == size, f"pixels must be {height} x {width} x {channels} = {size} bytes", len(content)
+    )
     rows = np.frombuffer(content, dtype=np.uint8).reshape(height, width, channels)
     return to_float(torch.from_numpy(rows.copy()).permute(2, 0, 1).contiguous())
 
