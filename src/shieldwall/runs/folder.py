@@ -192,12 +192,12 @@ def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
     """Keep other processes off a folder, by a lock on this file. Yields a function that raises an error if
     the file is no longer the one that was locked: then another process can lock the new one."""
     lock = FileLock(file)
-    try:
-        with disk_errors(folder):
+    with disk_errors(folder):
+        try:
             lock.acquire(timeout=0)
             locked = file.stat()
-    except Timeout as error:
-        raise LockedError(f"another process is working on {folder}; wait for it to end") from error
+        except Timeout as error:
+            raise LockedError(f"another process is working on {folder}; wait for it to end") from error
 
     def check() -> None:
         if not file.exists() or not os.path.samestat(file.stat(), locked):
