@@ -109,7 +109,7 @@ def keep(run_folder: Path, name: str, *, rounded: bool = False) -> None:
         (target / "members").mkdir(parents=True)
     for file, content in files.items():
         write_atomic(target / file, content)
-    _write_checksums({**pretrained.checksums(), name: {f: pretrained.sha256(target / f) for f in files}})
+    _write_checksums({**pretrained.checksums(), name: {f: sha256((target / f).read_bytes()) for f in files}})
 
 
 def write_rounded_run(run_folder: Path, target: Path) -> None:

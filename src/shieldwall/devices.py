@@ -46,11 +46,8 @@ def threads(number: int | None) -> Iterator[None]:
 
 @cache
 def keep_freed_memory() -> None:
-    """Let the process keep the memory of tensors that it frees, for the next ones.
-
-    glibc gives large blocks back to the system, which clears every page again before its next use: a third
-    of the time of a training step on a CPU.
-    """
+    """Let the process keep the memory of tensors that it frees. glibc gives large blocks back to the system,
+    which clears every page again before its next use: a third of the time of a training step on a CPU."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         trim_threshold, mmap_threshold = -1, -3
         libc.mallopt(trim_threshold, 2**31 - 1)
@@ -68,5 +65,4 @@ def check_memory(what: str, *shape: int) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the error says that memory ran out, on an accelerator or on the host."""
-    is_kind = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-    return is_kind or "can't allocate memory" in str(error)
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)

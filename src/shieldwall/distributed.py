@@ -17,7 +17,7 @@ DDP), and rank 0's are copied to all after each epoch; DRT's logged cosine is a 
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -43,9 +43,9 @@ class Share:
     start: int
     count: int  # never zero: see `is_padding`
     total: int  # the size of the whole batch
+    # Whether the batch has no row for this process. It then works on the first row, without effect on the
+    # sums, so that its generator, gradients and terms stay the same as the others'.
     is_padding: bool = False
-    """Whether the batch has no row for this process. It then works on the first row, without effect on the
-    sums, so that its generator, gradients and terms stay the same as the others'."""
 
     @property
     def rows(self) -> slice:
@@ -67,7 +67,6 @@ class ProcessGroup:
 
     @classmethod
     def from_environment(cls) -> "ProcessGroup":
-        """The group that torchrun describes to each process it starts."""
         if not all(name in os.environ for name in TORCHRUN):
             return cls()
         given = {name: os.environ[name] for name in TORCHRUN}
@@ -90,9 +89,8 @@ class ProcessGroup:
         return asked
 
     @contextmanager
-    def connected(
-        self, device: torch.device, *, shared: bool = False, patience: timedelta = TIMEOUT
-    ) -> Iterator[None]:
+    def connected(self, device: torch.device, *, shared: bool = False,
+                  patience: timedelta = TIMEOUT) -> Iterator[None]:  # fmt: skip
         """Connect the processes for the block, and end it together. `shared` says that processes of one
         machine use the same device. No process waits longer than `patience` for the others."""
         if self.size == 1:
@@ -106,8 +104,7 @@ class ProcessGroup:
         try:
             yield
             # Not after an error: leaving in order would wait for the others, while they wait for this one.
-            with _needing_all():
-                dist.barrier()
+            _together(dist.barrier)
         except BaseException:
             if backend == "gloo":  # which waits for nobody, and aborts where its threads outlive the program
                 dist.destroy_process_group()
@@ -127,26 +124,20 @@ class ProcessGroup:
         if self.size == 1:
             return value
         box = [value]
-        with _needing_all():
-            dist.broadcast_object_list(box, src=0)
+        _together(dist.broadcast_object_list, box, src=0)
         return box[0]
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over all processes (collective)."""
         if self.size > 1:
-            with _needing_all():
-                dist.all_reduce(values)
+            _together(dist.all_reduce, values)
         return values
 
     def broadcast_tensors(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite tensors with those of rank 0 (collective)."""
-        if self.size == 1:
-            return
-        for tensor in tensors:
-            # Bytes travel in the order of memory, which may differ between processes.
-            plain = tensor.detach().contiguous()
-            with _needing_all():
-                dist.broadcast(plain, src=0)
+        for tensor in tensors if self.size > 1 else ():
+            plain = tensor.detach().contiguous()  # the order in memory may differ between processes
+            _together(dist.broadcast, plain, src=0)
             tensor.detach().copy_(plain)
 
     def reduce_gradients(self, parameters: Sequence[Tensor], share: Share) -> None:
@@ -164,27 +155,25 @@ class ProcessGroup:
 SINGLE = ProcessGroup()
 
 
-@contextmanager
-def _needing_all() -> Iterator[None]:
+def _together(collective: Callable[..., object], *arguments: object, **options: object) -> None:
     """Turn a lost process into a UserError; that process itself says why."""
     try:
-        yield
+        collective(*arguments, **options)
     except RuntimeError as error:
         reason = re.sub(r"^\[\S+\] ", "", str(error).partition("\n")[0]).partition(". ")[0]
         message = f"lost contact with another process ({reason}); run the same command to resume"
         raise UserError(message) from error
 
 
-def copy_state_from_first(
-    world: ProcessGroup, members: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]
-) -> None:
+def copy_state_from_first(world: ProcessGroup, members: Sequence[nn.Module],
+                          optimizers: Sequence[torch.optim.Optimizer]) -> None:  # fmt: skip
     """Copy rank 0's weights, statistics and momentum to every process (collective)."""
     world.broadcast_tensors(value for member in members for value in member.parameters())
     copy_buffers_from_first(world, members)
     groups = [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
     states = [(p, optimizer.state[p]) for optimizer, group in groups for p in group["params"]]
-    has_momentum = [state.get("momentum_buffer") is not None for _, state in states]
-    moving = world.broadcast([k for k, is_moving in enumerate(has_momentum) if is_moving])
+    with_momentum = [k for k, (_, state) in enumerate(states) if state.get("momentum_buffer") is not None]
+    moving = world.broadcast(with_momentum)
     for parameter, state in (states[k] for k in moving):
         state.setdefault("momentum_buffer", torch.zeros_like(parameter))
     world.broadcast_tensors(states[k][1]["momentum_buffer"] for k in moving)

@@ -18,10 +18,8 @@ EXTRAS = {  # the modules that each extra of this package brings, which only som
 
 
 class UserError(ValueError):
-    """A mistake in what was asked for: what was given, what was expected, what to do.
-
-    The command line prints the message alone and exits with 2.
-    """
+    """A mistake in what was asked for: what was given, what was expected, what to do. The command line prints
+    the message alone and exits with 2."""
 
 
 class LockedError(UserError):
@@ -30,8 +28,7 @@ class LockedError(UserError):
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest one that does."""
-    known = sorted(known)
-    near = get_close_matches(str(given), known, n=1, cutoff=0.5)
+    near = get_close_matches(str(given), known := sorted(known), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
     return UserError(f"unknown {kind} {given!r}; {hint}")
 

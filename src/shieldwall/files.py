@@ -47,10 +47,9 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             part.unlink(missing_ok=True)
     with suppress(OSError):  # the new name too must reach the disk, where the file system can do that
         number = os.open(path.parent, os.O_RDONLY)
-        try:
+        with suppress(OSError):
             os.fsync(number)
-        finally:
-            os.close(number)
+        os.close(number)
 
 
 def remove_parts(folder: Path) -> None:
@@ -74,10 +73,8 @@ def write_output(path: Path, content: bytes) -> None:
     write_atomic(path, content)
 
 
-def save_tensors(
-    path: Path, tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None,
-    *, sealed: bool = False,
-) -> None:  # fmt: skip
+def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None,
+                 *, sealed: bool = False) -> None:  # fmt: skip
     """Write tensors as safetensors, atomically; a sealed file holds the SHA-256 of all its other bytes."""
     from safetensors.torch import save
 
@@ -88,7 +85,6 @@ def save_tensors(
 
 
 def check_seal(path: Path) -> None:
-    """Raise if a file that was written sealed has changed."""
     content = path.read_bytes()
     if not _SEAL.search(content) or _sealed(content) != content:
         raise UserError(f"{path} is damaged: it is not as it was written; delete it to start again")
@@ -104,7 +100,6 @@ def _sealed(content: bytes) -> bytes:
 
 
 def load_tensors(path: Path) -> "tuple[dict[str, Tensor], dict[str, str]]":
-    """Tensors and metadata of a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     try:

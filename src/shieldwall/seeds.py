@@ -11,9 +11,8 @@ import torch
 
 def derive(seed: int, *path: str | int) -> int:
     """A 63-bit seed that is a pure function of `seed` and `path`."""
-    text = "/".join([str(seed), *map(str, path)])
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
+    text = "/".join(map(str, (seed, *path)))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def generator(device: torch.device | str, seed: int, *path: str | int) -> torch.Generator:

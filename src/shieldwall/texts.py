@@ -6,6 +6,7 @@ dates, and limits on its length, its depth, and its size once aliases are writte
 
 import json
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,6 @@ def is_folder_name(text: str) -> bool:
 
 
 def read_file(path: Path, limit: int = MAX_FILE) -> bytes:
-    """The content of a regular file of at most `limit` bytes."""
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is not a regular file")
     try:
@@ -97,7 +97,7 @@ class _Loader(yaml.SafeLoader):
     def _weigh(self, node: yaml.Node) -> None:
         """Refuse a node that is too large or too deep once its aliases are written out."""
         parts = node.value if isinstance(node, yaml.CollectionNode) else []
-        parts = [part for pair in parts for part in (pair if isinstance(pair, tuple) else (pair,))]
+        parts = [*chain.from_iterable(parts)] if isinstance(node, yaml.MappingNode) else parts
         if any(part not in self._sizes for part in parts):
             raise yaml.YAMLError("an alias refers to what holds it")
         sizes = [self._sizes[part] for part in parts]

@@ -217,7 +217,7 @@ def test_torchrun_is_told_what_to_use_instead(
     monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
     refused(
         shieldwall("certify", run),
-        "certify cannot run under torchrun; use --jobs N on one machine or --shard K/N",
+        "certify cannot run under torchrun; use --jobs N or, on several machines, --shard K/N",
     )
 
 

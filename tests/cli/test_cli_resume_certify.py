@@ -132,7 +132,7 @@ def test_going_on_with_another_torch_or_device_is_said(
     out = shieldwall("certify", trained, "--limit", 4, *jobs).out
     began = f"torch {facts.get('torch', torch.__version__)} on {facts.get('device', 'cpu')}"
     assert out.splitlines()[0] == (
-        f"note: this certification began with {began} and continues with torch {torch.__version__} on cpu: "
+        f"note: it began with {began} and continues with torch {torch.__version__} on cpu: "
         "results may differ in rounding"
     )
     assert timeless(trained) == timeless(finished, 4)

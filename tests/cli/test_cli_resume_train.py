@@ -81,7 +81,7 @@ def test_going_on_with_another_torch_or_device_is_said(
     file.write_text(json.dumps(stages))
     began = f"torch {facts.get('torch', torch.__version__)} on {facts.get('device', 'cpu')}"
     assert shieldwall("train", "smoke", "--out", folder).out.splitlines()[0] == (
-        f"note: this training began with {began} and continues with torch {torch.__version__} on cpu: "
+        f"note: it began with {began} and continues with torch {torch.__version__} on cpu: "
         "results may differ in rounding"
     )
 

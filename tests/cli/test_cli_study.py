@@ -266,7 +266,7 @@ def test_a_killed_worker_is_a_failed_step(filled: Path, mine: Path) -> None:
     with process(*RUN) as started:
         wait_until(lambda: any(Path("runs").rglob("training.jsonl")), started)
         children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-        workers = [pid for pid in children if b"serve()" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        workers = [pid for pid in children if b"import serve" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         os.kill(int(workers[0]), signal.SIGKILL)
         ended = finish(started)
     assert ended.code == 1

@@ -16,9 +16,14 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer import event_file_writer
 
 from shieldwall.runs.folder import RunFolder
-from shieldwall.runs.train import _write_curves
+from shieldwall.runs.train import _curves
 
 Points = dict[str, list[tuple[int, np.float32]]]
+
+
+def write_curves(run: RunFolder) -> None:
+    with _curves(run, True) as write:
+        write([json.loads(line) for line in (run.path / "training.jsonl").read_text().splitlines()])
 
 
 def read(folder: Path) -> EventAccumulator:
@@ -131,7 +136,7 @@ def test_a_file_cut_anywhere_is_completed(shieldwall: Shieldwall, run: Path):
     whole = event_file(run).read_bytes()
     for size in (0, 5, 24, len(whole) // 3, len(whole) // 2, len(whole) - 1, len(whole)):
         event_file(run).write_bytes(whole[:size])
-        _write_curves(RunFolder(run))
+        write_curves(RunFolder(run))
         assert_as_logged(run, 3)
 
 
@@ -155,11 +160,11 @@ def test_a_watching_tensorboard_sees_every_point_once(finished: Path, tmp_path: 
     (tmp_path / "run/recipe.yaml").write_bytes((finished / "recipe.yaml").read_bytes())
     run = RunFolder(tmp_path / "run")
     run.save_log([json.loads(line) for line in lines[:1]])
-    _write_curves(run)
+    write_curves(run)
     watching = read(run.path / "tensorboard")
     assert [one.step for one in watching.Scalars("training/loss")] == [1]
     run.save_log([json.loads(line) for line in lines])
-    _write_curves(run)
+    write_curves(run)
     watching.Reload()
     assert [one.step for one in watching.Scalars("training/loss")] == [1, 2, 3]
 

@@ -25,7 +25,7 @@ from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.pretrained import resolve_run
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = pretrained.names()
+SHIPPED = sorted(pretrained.checksums())
 DIGITS = recipes.override(recipes.get("digits-gaussian-0.5"), ["members=2", "seed=3"])
 
 
@@ -73,14 +73,14 @@ def images(count: int = 5) -> Tensor:
 
 
 def test_nothing_is_pretrained_in_an_empty_place(home: Path) -> None:
-    assert pretrained.names() == []
-    with pytest.raises(UserError, match=r"'digits-0\.5': this copy of shieldwall has none"):
+    assert sorted(pretrained.checksums()) == []
+    with pytest.raises(UserError, match=r"unknown pretrained ensemble 'digits-0\.5'"):
         sw.load("digits-0.5")
 
 
 def test_what_is_kept_is_found(kept: Path, tmp_path: Path) -> None:
     keep(trained(tmp_path / "other", 9).path, "digits-0.25")
-    assert pretrained.names() == ["digits-0.25", "digits-0.5"]
+    assert sorted(pretrained.checksums()) == ["digits-0.25", "digits-0.5"]
     assert pretrained.packaged_run("digits-0.5") == kept / "digits-0.5"
     assert sorted(path.relative_to(kept).as_posix() for path in kept.rglob("*.*") if path.is_file()) == [
         "checksums.yaml",
@@ -324,7 +324,7 @@ def test_certificates_of_other_members_are_not_measured_of_these(kept: Path, tmp
     RunFolder(tmp_path / "run").save_members(members(9))
     with pytest.raises(UserError, match="are not of its members; certify it again"):
         keep(tmp_path / "run", "digits-0.5")
-    assert pretrained.names() == ["digits-0.5"]
+    assert sorted(pretrained.checksums()) == ["digits-0.5"]
     assert pretrained.packaged_run("digits-0.5")
 
 

@@ -51,8 +51,8 @@ def test_counts_stream_in_and_end_in_a_certificate(page: Page):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "must be JSON"),
-        ("[" * 4_000, "must be JSON"),
+        ("{", "must be a JSON object"),
+        ("[" * 4_000, "must be a JSON object"),
         ("[1]", "JSON object"),
         ('{"type": "start"}', "job must be a whole number"),
         ('{"type": "shout", "job": 1}', "start or stop; given: 'shout'"),

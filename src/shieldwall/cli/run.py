@@ -147,7 +147,7 @@ def certify_command(
         raise UserError("certify needs a run folder, or --model with --images and --sigma")
     if run is None:
         from shieldwall.models.registry import trust
-        from shieldwall.runs.adopt import adopt_run
+        from shieldwall.runs.start import adopt_run
 
         assert model is not None
         trust(model)  # who types a name means it

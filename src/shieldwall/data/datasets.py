@@ -34,8 +34,6 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True)
 class _Known:
-    """A data set, as sets.yaml has it."""
-
     description: str
     shape: tuple[int, int, int]
     classes: Sequence[str] | int  # the names, or how many there are, which are then named by number
@@ -69,22 +67,20 @@ def _load_own(name: str) -> "Dataset":
     if unknown := set(options) - {"labels", "size", "classes"}:
         raise unknown_name("option of a folder", unknown.pop(), ("labels", "size", "classes"))
     size = int(options["size"]) if options.get("size", "").isdecimal() else None
-    labels = Path(options["labels"]) if "labels" in options else None
-    part = Path(folder)
+    part, labels = Path(folder), Path(options["labels"]) if "labels" in options else None
     if (part / "train").is_dir():
         *train, trained = read_image_files(part / "train", size=size)
         part /= "test" if (part / "test").is_dir() else "val"
         *test, classes = read_image_files(part, labels=labels, size=size, classes=trained)
         if train[0].shape[1:] != test[0].shape[1:]:
-            both = f"the images in {folder}/train and in {part}"
-            raise UserError(f"{both} differ in size or colours; add ?size=N")
+            raise UserError(f"images in {folder}/train and {part} differ in size or colours; add ?size=N")
     else:
         *test, classes = read_image_files(part, labels=labels, size=size)
-        train, numbers = [tensor[:0] for tensor in test], _numbers(int(options.get("classes", 0)))
+        train = [tensor[:0] for tensor in test]
+        numbers = tuple(map(str, range(int(options.get("classes", 0)))))
         if 0 < len(numbers) != len(classes):
             if not {*classes} <= {*numbers}:
-                what = f"{part} has {len(classes)} classes and the model {len(numbers)}"
-                raise UserError(f"{what}; {BY_NUMBER}")
+                raise UserError(f"{part} has {len(classes)} classes, the model {len(numbers)}; {BY_NUMBER}")
             classes = numbers
     _, channels, height, width = test[0].shape
     splits = TensorSplit(train[0], train[1]), TensorSplit(test[0], test[1])
@@ -93,20 +89,14 @@ def _load_own(name: str) -> "Dataset":
 
 @checked
 def dataset_spec(name: str) -> DatasetSpec:
-    """The shape (C, H, W) and the class names of the data set `name`, without its files.
-
-    ImageNet's classes are named by numbers here, and by its folders once it is loaded.
-    """
+    """The shape (C, H, W) and the class names of the data set `name`, without its files; ImageNet's classes
+    are named by numbers here, and by its folders once it is loaded."""
     if name.startswith(OWN):
         own = _load_own(name)
         return DatasetSpec(own.shape, own.classes)
     known = _known(name)
-    names = _numbers(known.classes) if isinstance(known.classes, int) else tuple(known.classes)
-    return DatasetSpec((known.shape[0], known.shape[1], known.shape[2]), names)
-
-
-def _numbers(classes: int) -> tuple[str, ...]:
-    return tuple(map(str, range(classes)))
+    names = map(str, range(known.classes)) if isinstance(known.classes, int) else known.classes
+    return DatasetSpec((known.shape[0], known.shape[1], known.shape[2]), tuple(names))
 
 
 def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int]:
@@ -114,17 +104,18 @@ def split_sizes(name: str, data_dir: Path | str | None = None) -> tuple[int, int
     if name.startswith(OWN):
         own = _load_own(name)
         return len(own.train), len(own.test)
+    train, test = _known(name).sizes
     if place(name, data_dir) in (None, "built in"):
-        train, test = _known(name).sizes
         return train, test
     paths = list(locate(name, data_dir).members.values())
-    if name.startswith("imagenet"):
-        train, test = (sum(1 for _ in path.glob("*/*")) for path in paths)
-        return train, test
     if name == "cifar10":
         *batches, test = (path.stat().st_size // 3073 for path in paths)
         return sum(batches), test
-    return _idx_length(paths[1]), _idx_length(paths[3])
+    if name.startswith("imagenet"):
+        train, test = (sum(1 for _ in path.glob("*/*")) for path in paths)
+    else:
+        train, test = map(_idx_length, paths[1::2])
+    return train, test
 
 
 def _idx_length(labels: Path) -> int:
@@ -166,9 +157,8 @@ def load(name: str, data_dir: Path | str | None = None) -> "Dataset":
     return Dataset(name, splits[0], splits[1], classes, shape)
 
 
-def fetch(
-    name: str, destination: Path | None = None, base_url: str | None = None, console: Console = QUIET
-) -> Path:
+def fetch(name: str, destination: Path | None = None, base_url: str | None = None,
+          console: Console = QUIET) -> Path:  # fmt: skip
     """Download the missing files of a data set, by default into the first root, and return its folder."""
     from shieldwall.data.files import download, has_sha256, unpack
 
@@ -182,9 +172,9 @@ def fetch(
         return folder
     url = (base_url or known.url).rstrip("/") + "/"
     for file, (size, sha256) in known.files.items():
-        target = (root if name == "cifar10" else folder) / file
+        target = (root if known.unpacked else folder) / file
         download(url + file, target, size, sha256, console)
-        if name == "cifar10":
+        if known.unpacked:
             unpack(target, folder)
     return folder
 
@@ -203,21 +193,15 @@ def place(name: str, data_dir: Path | str | None = None) -> Place:
 
 
 def roots(data_dir: Path | str | None = None) -> list[Path]:
-    places = [] if data_dir is None else [_expanded(data_dir)]
-    if places and not places[0].is_dir():
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    named = [data_dir, os.environ.get("SHIELDWALL_DATA"), f"{cache}/shieldwall"]
+    # Path.expanduser fails where there is no home, as an unknown user has none.
+    places = [Path(os.path.expanduser(place)) for place in named if place]  # noqa: PTH111
+    if data_dir is not None and not places[0].is_dir():
         raise UserError(f"the data folder {data_dir} does not exist, or is not a folder")
-    if named := os.environ.get("SHIELDWALL_DATA"):
-        places.append(_expanded(named))
-    cache = _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    if cache.parts[:1] != ("~",):  # an unknown user has no home
-        places.append(cache / "shieldwall")
-    if not places:
+    if not (places := [place for place in places if place.parts[:1] != ("~",)]):
         raise UserError("there is no home folder; name a data folder with --data-dir or $SHIELDWALL_DATA")
     return list(dict.fromkeys(places))
-
-
-def _expanded(path: Path | str) -> Path:
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser fails where there is no home
 
 
 def locate(name: str, data_dir: Path | str | None = None) -> Location:
@@ -228,12 +212,16 @@ def locate(name: str, data_dir: Path | str | None = None) -> Location:
     folders = [root / below for root in roots(data_dir) for below in known.folders]
     reasons = []
     for folder in folders:
-        members = _members(folder, known)
-        missing = [member + known.suffixes[0] for member in known.members if member not in members]
-        if not missing:
+        members: dict[str, Path] = {}
+        for member in known.members:  # with the first suffix that exists
+            paths = (folder / (member + suffix) for suffix in known.suffixes)
+            if path := next(filter(Path.exists, paths), None):
+                members[member] = path
+        if len(members) == len(known.members):
             return Location(folder, members)
         if members:
-            reasons.append(f"{name} in {folder} is incomplete: {missing[0]} is missing")
+            missing = next(member for member in known.members if member not in members) + known.suffixes[0]
+            reasons.append(f"{name} in {folder} is incomplete: {missing} is missing")
     reasons.append(f"{name} was not found; looked in {', '.join(map(str, folders))}")
     raise UserError(f"{reasons[0]}; {known.advice or f'run `shieldwall data fetch {name}`'}")
 
@@ -242,13 +230,3 @@ def _known(name: str) -> _Known:
     if name not in KNOWN:
         raise unknown_name("data set", name, NAMES)
     return KNOWN[name]
-
-
-def _members(folder: Path, known: _Known) -> dict[str, Path]:
-    """The files that exist, in order, each with the first suffix that exists."""
-    members: dict[str, Path] = {}
-    for member in known.members:
-        for path in (folder / (member + suffix) for suffix in known.suffixes):
-            if path.exists():
-                members.setdefault(member, path)
-    return members

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import math
+import ssl
 import struct
 import tarfile
 import zlib
@@ -23,12 +24,11 @@ from shieldwall.files import atomic_file, disk_errors, write_atomic
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
 
-_CHUNK = 1 << 20
+_CHUNK, _TIMEOUT_S = 1 << 20, 30.0
 _UNSIGNED_BYTES = 0x800
 _CIFAR_SHAPE = (3, 32, 32)
 _CIFAR_RECORD = 1 + math.prod(_CIFAR_SHAPE)
 _MOST_BYTES = 2**28  # of an unpacked file; the largest that is published has 47 MB
-_TIMEOUT_S = 30.0
 
 # None of these speaks plain http, so that no redirect can lead there.
 HANDLERS: tuple[type[request.BaseHandler], ...] = (
@@ -53,8 +53,8 @@ def read_cifar(paths: Iterable[Path]) -> Pair:
     for path in paths:
         content, _ = _content(path, "cifar10")
         if not content or len(content) % _CIFAR_RECORD:
-            expected = f"a multiple of {_CIFAR_RECORD:,} bytes expected (the official file has 30,730,000)"
-            raise corrupt_file(path, "cifar10", f"is truncated: {expected}, {len(content):,} found")
+            what = f"is truncated: a multiple of {_CIFAR_RECORD:,} bytes expected, {len(content):,} found"
+            raise corrupt_file(path, "cifar10", what)
         batches.append(np.frombuffer(content, np.uint8).reshape(-1, _CIFAR_RECORD))
     records = np.concatenate(batches)
     return records[:, 1:].reshape(-1, *_CIFAR_SHAPE), records[:, 0].astype(np.int64)
@@ -114,15 +114,17 @@ def download(url: str, target: Path, size: int, sha256: str, console: Console) -
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with _open(url) as reply, atomic_file(target) as file, progress_bar(console, target.name, size) as show:
-        while chunk := _receive(reply, url, size + 1 - received):
-            received += file.write(chunk)
-            digest.update(chunk)
-            show(min(received, size), f"{received / 2**20:.0f} of {size / 2**20:.0f} MB")
+        try:
+            while chunk := reply.read(min(_CHUNK, size + 1 - received)):
+                received += file.write(chunk)
+                digest.update(chunk)
+                show(min(received, size), f"{received / 2**20:.0f} of {size / 2**20:.0f} MB")
+        except (TimeoutError, ConnectionError, ssl.SSLError, HTTPException) as error:
+            raise _not_fetched(url, str(error)) from error
         if received < size:
             raise _not_fetched(url, f"the connection closed after {received:,} of {size:,} bytes")
         if received > size or digest.hexdigest() != sha256:
-            fault = "is longer than" if received > size else "is not"
-            raise UserError(f"{url} {fault} the published file ({size:,} bytes, SHA-256 {sha256}); not kept")
+            raise UserError(f"{url} is not the published file ({size:,} bytes, SHA-256 {sha256}); not kept")
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
@@ -146,13 +148,6 @@ def _open(url: str) -> IO[bytes]:
     except (OSError, HTTPException, ValueError) as error:
         raise _not_fetched(url, str(getattr(error, "reason", error))) from error
     return reply
-
-
-def _receive(reply: IO[bytes], url: str, at_most: int) -> bytes:
-    try:
-        return reply.read(min(_CHUNK, at_most))
-    except (OSError, HTTPException) as error:
-        raise _not_fetched(url, str(error)) from error
 
 
 def _not_fetched(url: str, reason: str) -> UserError:

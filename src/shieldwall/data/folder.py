@@ -25,9 +25,7 @@ from shieldwall.errors import UserError
 _EXTENSIONS = (".jpeg", ".jpg", ".png")
 _THREADS = max(2, os.cpu_count() or 1)
 _MARGIN = 256 / 224  # the shorter side of a test image by that of its centre, which is seen
-_AREA = (0.08, 1.0)
-_RATIO = (3 / 4, 4 / 3)
-_ATTEMPTS = 10
+_AREA, _RATIO, _ATTEMPTS = (0.08, 1.0), (3 / 4, 4 / 3), 10  # of a random crop
 _MAX_PIXELS = 80_000_000
 
 
@@ -75,32 +73,27 @@ class FolderSplit(Split):
             coming = started()
             current = next(coming, None)
             while current is not None:
-                following = next(coming, None)
-                rows, own, decoded = current
+                (rows, own, decoded), current = current, next(coming, None)
                 x = self._collate(decoded, device)
                 if len(x) < len(rows):  # nobody looks at the other processes' rows
                     x, share = x.new_zeros((len(rows), *x.shape[1:])), x
                     x[own] = share
                 yield x, self.labels[rows.to(self.device)].to(device)
-                current = following
         finally:
             pool.shutdown(cancel_futures=True)
 
     def _image(self, row: int, key: int | None = None) -> Tensor:
         """The centre of an image, or the random crop that a key names."""
-
-        path = self.paths[row]
+        path, side = self.paths[row], self.side
         try:
             with Image.open(path, formats=("JPEG", "PNG")) as image:
                 if image.width * image.height > _MAX_PIXELS:
                     raise ValueError(f"it has more than {_MAX_PIXELS:,} pixels")
-                if key is None:
-                    cropped = centre_crop(image.convert("RGB"), self.side, round(self.side * _MARGIN))
-                else:
-                    cropped = random_crop(image.convert("RGB"), key, self.side)
+                seen, shorter = image.convert("RGB"), round(side * _MARGIN)
+                cut = random_crop(seen, key, side) if key is not None else centre_crop(seen, side, shorter)
         except Exception as error:  # Pillow's decoders raise nearly anything on a broken file
             raise UserError(f"{path} cannot be read as an image: {error}") from error
-        return torch.from_numpy(np.array(cropped)).permute(2, 0, 1)[None]
+        return torch.from_numpy(np.array(cut)).permute(2, 0, 1)[None]
 
     def _collate(self, decoded: Iterable[Tensor], device: Device) -> Tensor:
         none = torch.empty((0, 3, self.side, self.side), dtype=torch.uint8)
@@ -112,7 +105,7 @@ def read_folders(train: Path, test: Path, side: int) -> tuple[FolderSplit, Folde
     classes, others = (sorted(e.name for e in _entries(folder) if e.is_dir()) for folder in (train, test))
     if empty := train if not classes else test if not others else None:
         raise UserError(f"{empty} is empty: a folder of images for each class was expected in it")
-    if odd := sorted(set(classes) ^ set(others)):
+    if odd := sorted({*classes} ^ {*others}):
         raise UserError(f"{train} and {test} must hold the same class folders; {odd[0]} is in only one")
     return _split(train, classes, side, augmented=True), _split(test, classes, side), tuple(classes)
 
@@ -142,13 +135,12 @@ def random_crop(image: Image.Image, key: int, side: int) -> Image.Image:
     """A part of random area and shape, stretched to the square and, half the time, mirrored."""
     random = Random(key)
     left, top, width, height = _random_box(*image.size, random)
-    part = image.crop((left, top, left + width, top + height))
-    part = part.resize((side, side), Image.Resampling.BILINEAR)
+    box = (left, top, left + width, top + height)
+    part = image.crop(box).resize((side, side), Image.Resampling.BILINEAR)
     return part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if random.random() < 0.5 else part
 
 
 def _random_box(width: int, height: int, random: Random) -> tuple[int, int, int, int]:
-    """Left, top, width and height."""
     for _ in range(_ATTEMPTS):
         area = width * height * random.uniform(*_AREA)
         ratio = math.exp(random.uniform(*map(math.log, _RATIO)))
@@ -157,6 +149,5 @@ def _random_box(width: int, height: int, random: Random) -> tuple[int, int, int,
         if 0 < w <= width and 0 < h <= height:
             return int(left * (width - w + 1)), int(top * (height - h + 1)), w, h
     # A very long image: as much of its middle as the allowed shapes can cover.
-    w = min(width, round(height * _RATIO[1]))
-    h = min(height, round(width / _RATIO[0]))
+    w, h = min(width, round(height * _RATIO[1])), min(height, round(width / _RATIO[0]))
     return (width - w) // 2, (height - h) // 2, w, h

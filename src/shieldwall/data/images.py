@@ -37,17 +37,15 @@ class ImageRejected(UserError):  # noqa: N818 - it says what became of the image
     """Why an image is not taken, and the HTTP status that says so."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
+        super().__init__(status, message)
         self.status = status
 
-    def __reduce__(self) -> tuple[type["ImageRejected"], tuple[int, str]]:
-        return type(self), (self.status, str(self))
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image that is read."""
-
     image: Image.Image  # upright, in L or RGB; a large JPEG is decoded smaller
     size: tuple[int, int]  # width and height of the file's image, upright
     is_grey: bool  # whether the file's image has no colours
@@ -92,52 +90,46 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
 
 
 def _open(content: bytes) -> Image.Image:
-    """The image with its header read and nothing decoded."""
-    limit = f"the image has more than {MAX_PIXELS // 10**6} million pixels; choose a smaller one"
-    too_many_pixels = ImageRejected(TOO_LARGE, limit)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning):
             image = Image.open(io.BytesIO(content), formats=FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise too_many_pixels from error
+        is_small = image.width * image.height <= MAX_PIXELS
+    except Image.DecompressionBombError:
+        is_small = False
     except Exception as error:
         message = "this is not an image that can be read; give a PNG, JPEG, WebP, BMP or GIF file"
         raise ImageRejected(415, message) from error
-    if image.width * image.height > MAX_PIXELS:
-        raise too_many_pixels
+    if not is_small:
+        limit = f"the image has more than {MAX_PIXELS // 10**6} million pixels; choose a smaller one"
+        raise ImageRejected(TOO_LARGE, limit)
     return image
 
 
-def read_image_files(
-    folder: Path, *, labels: Path | None = None, size: int | None = None, classes: Sequence[str] = ()
-) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+def read_image_files(folder: Path, *, labels: Path | None = None, size: int | None = None,
+                     classes: Sequence[str] = ()) -> tuple[Tensor, Tensor, tuple[str, ...]]:  # fmt: skip
     """The images (M, C, H, W) of a folder, in the order of their names, labels (M,), and the classes' names.
 
-    Images are in colour unless all are grey. Where nothing says their labels, all labels are -1.
-
-    Args:
-        labels: a CSV file with the columns `file` and `label`; by default labels.csv in the folder, if there
-            is one, and else the names of the class folders.
-        size: the side of the square that images are resized and cut to; by default all must have one size.
-        classes: the names that labels have; by default those found, in order.
+    Images are in colour unless all are grey. Labels are those of the table `labels` or of labels.csv in the
+    folder, else the names of the class folders; where there are none, all are -1. `classes` are the names
+    that labels have, by default those found, in order. `size` is as for `Split.from_folder`.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder of images: it does not exist")
-    alone, inside = (
-        sorted(path for path in folder.glob(pattern) if path.suffix.lower() in _SUFFIXES)
-        for pattern in ("*", "*/*")
-    )
-    files, table = alone or inside, labels or folder / "labels.csv"
+
+    def images(pattern: str) -> list[Path]:
+        return sorted(path for path in folder.glob(pattern) if path.suffix.lower() in _SUFFIXES)
+
+    alone, table = images("*"), labels or folder / "labels.csv"
+    files = alone or images("*/*")
     if not files:
         raise UserError(f"{folder} has no images ({' '.join(sorted(_SUFFIXES))}) and no class folders")
     labelled: list[str] = []
     if labels is not None or table.is_file():
         by_name = _read_labels(table)
-        names = [path.relative_to(folder).as_posix() for path in files]
-        if missing := [name for name in names if name not in by_name]:
-            raise UserError(f"{table} has no label for {missing[0]}")
-        labelled = [by_name[name] for name in names]
+        try:
+            labelled = [by_name[path.relative_to(folder).as_posix()] for path in files]
+        except KeyError as missing:
+            raise UserError(f"{table} has no label for {missing.args[0]}") from None
     elif not alone:
         labelled = [path.parent.name for path in files]
     known = tuple(classes) or _classes(labelled)
@@ -151,7 +143,7 @@ def read_image_files(
 
 def _classes(names: Sequence[str]) -> tuple[str, ...]:
     """The names in order; numbers mean the classes of these numbers, of which some may not occur."""
-    if names and all(name.isdecimal() for name in names):
+    if names and all(map(str.isdecimal, names)):
         return tuple(map(str, range(max(map(int, names)) + 1)))
     return tuple(sorted(set(names)))
 
@@ -166,18 +158,16 @@ def _read_labels(table: Path) -> dict[str, str]:
 
 def _pixels(files: Sequence[Path], size: int | None) -> NDArray[np.uint8]:
     pictures = [_read(file, size) for file in files]
-    is_grey = all(picture.is_grey for picture in pictures)
-    images = [picture.image for picture in pictures]
-    for file, image in zip(files, images, strict=True):
-        if image.size != images[0].size:
-            have, first = ("{} x {}".format(*each.size) for each in (image, images[0]))
-            raise UserError(f"{file} is {have} pixels and {files[0].name} {first}; give a size for all")
-    stacked = np.stack([np.asarray(image.convert("L" if is_grey else "RGB")) for image in images])
+    is_grey, first = all(picture.is_grey for picture in pictures), pictures[0].image
+    for file, picture in zip(files, pictures, strict=True):
+        if picture.image.size != first.size:
+            have, others = ("{} x {}".format(*image.size) for image in (picture.image, first))
+            raise UserError(f"{file} is {have} pixels and {files[0].name} {others}; give a size for all")
+    stacked = np.stack([np.asarray(picture.image.convert("L" if is_grey else "RGB")) for picture in pictures])
     return stacked[:, None] if is_grey else stacked.transpose(0, 3, 1, 2).copy()
 
 
 def _read(file: Path, size: int | None) -> Picture:
-    """The picture, as a square of this size where one is given."""
     try:
         picture = read_picture(read_file(file), "RGB", least=(size or 10**6,) * 2)
         if size is None or picture.image.size == (size, size):

@@ -1,7 +1,6 @@
 """A data set: two splits of images in [0, 1] with labels; and checks of a user's tensors."""
 
 import hashlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ Rows = Sequence[int] | Tensor
 Batches = Iterator[tuple[Tensor, Tensor]]
 Augmentation = Callable[[Tensor, Generator], Tensor]
 
-_HASHED_AT_A_TIME = 256
-
 
 class Split(ABC):
     """One split: images given by index, and labels (M,) int64 on the split's device."""
@@ -31,10 +28,9 @@ class Split(ABC):
 
     @staticmethod
     def from_tensors(images: Tensor, labels: Tensor, *, augment: Augmentation | None = None) -> "Split":
-        """Your own images in memory, for `sw.train`.
+        """Your own images in memory, for `sw.train`: (M, C, H, W), uint8 from 0 to 255 or floats in [0, 1].
 
         Args:
-            images: (M, C, H, W), uint8 from 0 to 255 or floats in [0, 1].
             labels: (M,), the class of each image, counted from 0.
             augment: changes each batch of training, (images, generator) -> images: crops and flips.
         """
@@ -68,24 +64,21 @@ class Split(ABC):
         """These images unaugmented: float32 in [0, 1], (B, C, H, W), on the split's device."""
 
     @abstractmethod
-    def to(self, device: Device) -> "Split":
-        """The same split on another device."""
+    def to(self, device: Device) -> "Split": ...
 
     @abstractmethod
-    def subset(self, rows: Sequence[int]) -> "Split":
-        """These images alone, in this order."""
+    def subset(self, rows: Sequence[int]) -> "Split": ...  # these images alone, in this order
 
     @abstractmethod
     def batches(self, batch_size: int, generator: Generator, device: Device, first: int = 0,
                 world: ProcessGroup = SINGLE) -> Batches:  # fmt: skip
         """One shuffled epoch of (x, y) on `device`, augmented where the split is, drawn from a CPU
-        generator; the last batch may be smaller. The batches before the first one are left out, with the
-        same draws. Of x only this process's share has to be right.
-        """
+        generator. The batches before the `first` are left out, with the same draws. Of x only this
+        process's share has to be right."""
 
     def digest(self) -> str:
         """SHA-256 of the images' shape, the labels and every pixel; all images are read once."""
-        rows, step = range(len(self)), _HASHED_AT_A_TIME
+        rows, step = range(len(self)), 256
         chunks = (self.images(rows[start : start + step]) for start in rows[::step])
         return _digest((len(rows), *self.images(rows[:1]).shape[1:]), self.labels, torch.float32, chunks)
 
@@ -142,80 +135,63 @@ def crop_and_flip(x: Tensor, generator: Generator, padding: int = 4) -> Tensor:
     """Each image (B, C, H, W) cut out at random from its zero-padded self and, half the time, mirrored."""
     count, channels, height, width = x.shape
 
-    # Drawn on the generator's device, not on x's, so that every device sees the same draws.
-    def draw(below: int) -> Tensor:
+    def draw(below: int) -> Tensor:  # on the generator's device, so that every device sees the same draws
         return torch.randint(below, (count, 1), generator=generator, device=generator.device).to(x.device)
 
     top, left, mirrored = draw(2 * padding + 1), draw(2 * padding + 1), draw(2)
     rows = top + torch.arange(height, device=x.device)
     across = torch.arange(width, device=x.device)
     columns = left + torch.where(mirrored == 1, across.flip(0), across)
-
     padded = F.pad(x, (padding, padding, padding, padding))
     places = rows[:, :, None] * padded.shape[3] + columns[:, None, :]
     # One gather over flat pixels: indexing each axis is several times slower on a CPU.
     return padded.flatten(2).gather(2, places.view(count, 1, -1).expand(-1, channels, -1)).view_as(x)
 
 
-def check_split(
-    source: str, pixels: Tensor, labels: Tensor, shape: tuple[int, int, int], classes: int
-) -> None:
-    """Check that pixels are uint8 of `shape`, and that labels lie in 0..`classes`-1."""
-    images = f"{_name(pixels.dtype)} {tuple(pixels.shape[1:])}"
-    if images != f"uint8 {shape}":
-        raise UserError(f"{source}: images are {images}, expected uint8 {shape}")
-    numbers = f"{_name(labels.dtype)} {tuple(labels.shape)}"
-    if numbers != f"int64 ({len(pixels)},)" or not len(labels):
-        expected = f"int64, one for each of {len(pixels):,} images"
-        raise UserError(f"{source}: labels are {numbers}, expected {expected}")
+def check_split(source: str, pixels: Tensor, labels: Tensor, shape: tuple[int, ...], classes: int) -> None:
+    """Check that images are of `shape`, and that each has a label in 0..`classes`-1."""
+    size, numbers = tuple(pixels.shape[1:]), tuple(labels.shape)
+    check(size == shape, f"{source}: images must be {shape}", size)
+    is_one_each = numbers == (len(pixels),) != (0,)
+    check(is_one_each, f"{source}: labels must be one for each of {len(pixels):,} images", numbers)
     low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        raise UserError(f"{source}: labels go from {low} to {high}, expected 0 to {classes - 1}")
+    check(0 <= low <= high < classes, f"{source}: labels must be 0 to {classes - 1}", f"{low} to {high}")
 
 
 def _checked_images(images: Tensor) -> Tensor:
-    """Images (M, C, H, W) as uint8, or as float32 in [0, 1]."""
     check(isinstance(images, Tensor), "images must be a torch tensor (M, C, H, W)", type(images).__name__)
     if images.ndim != 4 or not images.numel():
-        hint = "; for grey images pass images[:, None]" if images.ndim == 3 else ""
-        rule = "images must be a batch (M, C, H, W) of at least one"
-        raise UserError(f"{rule}; given shape: {tuple(images.shape)}{hint}")
+        given = f"{tuple(images.shape)}{'; for grey images pass images[:, None]' * (images.ndim == 3)}"
+        raise UserError(f"images must be a batch (M, C, H, W) of at least one; given shape: {given}")
     if images.dtype == torch.uint8:
         return images
-    given = f"{_name(images.dtype)}; for pixels from 0 to 255 call .to(torch.uint8) first"
+    given = (
+        f"{str(images.dtype).removeprefix('torch.')}; for pixels from 0 to 255 call .to(torch.uint8) first"
+    )
     check(images.is_floating_point(), "images must be uint8, or floats in [0, 1]", given)
     images = images.detach().float()
     low, high = (float(end) for end in images.aminmax())
-    if math.isnan(low):
-        first = int(images.isnan().flatten(1).any(1).nonzero()[0])
-        raise UserError(f"images contain NaN, first in image {first}; repair or remove these images")
+    check(not images.isnan().any(), "images must not contain NaN; repair or remove those that do", "NaN")
     given = f"[{low:g}, {high:g}]; divide pixels by 255, and normalise inside the model (sw.Normalize)"
     check(low >= 0 and high <= 1, "images that are floats must lie in [0, 1]", given)
     return images
 
 
 def _checked_labels(labels: Tensor, images: Tensor) -> Tensor:
-    """Labels, one for each image, as int64 (M,) on the images' device."""
     check(isinstance(labels, Tensor), "labels must be a torch tensor (M,)", type(labels).__name__)
     if labels.shape != images.shape[:1]:
-        hint = "; of one-hot labels pass labels.argmax(1)" if labels.ndim == 2 else ""
-        rule = f"labels must be one for each of {len(images):,} images"
-        raise UserError(f"{rule}; given shape: {tuple(labels.shape)}{hint}")
+        given = f"{tuple(labels.shape)}{'; of one-hot labels pass labels.argmax(1)' * (labels.ndim == 2)}"
+        raise UserError(f"labels must be one for each of {len(images):,} images; given shape: {given}")
     is_whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
-    kind = f"{_name(labels.dtype)}; call .long() first"
-    check(is_whole, "labels must be whole numbers, such as int64", kind)
+    kind = str(labels.dtype).removeprefix("torch.")
+    check(is_whole, "labels must be whole numbers, such as int64", f"{kind}; call .long() first")
     labels = labels.to(images.device, torch.int64)
     check(int(labels.min()) >= 0, "labels must be classes, counted from 0", int(labels.min()))
     return labels
 
 
 def _digest(shape: tuple[int, ...], labels: Tensor, dtype: torch.dtype, chunks: Iterable[Tensor]) -> str:
-    # The kind of the numbers is hashed too: a uint8 1 and a float 1 are different images.
     digest = hashlib.sha256(f"{dtype} {shape} ".encode())
     for values in chain([labels], chunks):
         digest.update(values.cpu().contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

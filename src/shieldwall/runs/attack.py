@@ -31,17 +31,12 @@ from shieldwall.vocabulary import ABSTAIN
 _NUMBERS = 2**22  # of the noisy images that are attacked at a time
 
 
-def attack_run(
-    path: Path | str,
-    *, vote: str = "we", lengths: Sequence[float] = (), steps: int = 20, samples: int = 32, n: int = 1_000,
-    alpha: float = 0.001, every: int | None = None, limit: int | None = None, seed: int | None = None,
-    data_dir: Path | None = None, device: str | None = None, console: Console = QUIET,
-) -> Attack:  # fmt: skip
-    """Attack the smoothed classifier of a vote, and write the result to `attack/VOTE.tsv` of the run.
-
-    L2 `lengths` are by default one to four times sigma, the inputs those that the recipe certifies. `samples`
-    are the noise samples m of a gradient.
-    """
+def attack_run(path: Path | str, *, vote: str = "we", lengths: Sequence[float] = (), steps: int = 20,
+               samples: int = 32, n: int = 1_000, alpha: float = 0.001, every: int | None = None,
+               limit: int | None = None, seed: int | None = None, data_dir: Path | None = None,
+               device: str | None = None, console: Console = QUIET) -> Attack:  # fmt: skip
+    """Attack the smoothed classifier of a vote, and write the result to `attack/VOTE.tsv` of the run. The L2
+    `lengths` are by default one to four times sigma; `samples` are the noise samples m of a gradient."""
     run = RunFolder(path)
     noise, which = noise_of(run.recipe), run.recipe.certification
     if not isinstance(noise, Gaussian):

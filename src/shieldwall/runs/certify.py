@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, groupby, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from shieldwall.recipes import Certification
 from shieldwall.results import certificate_writer as files
 from shieldwall.results.archive import RUN_FILES
 from shieldwall.runs import environment, shards
-from shieldwall.runs.environment import say
+from shieldwall.runs.environment import say, say_if_changed
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.shards import Shard
 from shieldwall.runs.trained import TrainedRun
@@ -37,42 +37,35 @@ from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 from shieldwall.smoothing.trial import LEAST_FORWARDS, cost_note, fastest
 
 IN_PROGRESS = "the current inputs"
-_say_if_changed = partial(environment.say_if_changed, what="this certification", stage="certify")
 _POLL_SECONDS = 0.1
 
 
-def certify_run(
-    path: Path | str,
-    *, data_dir: Path | str | None = None, device: str | None = None, seed: int | None = None,
-    to: str = "certificates", held_out: bool = False, batch_size: int | None = None,
-    votes: Sequence[str] | None = None, compile: bool | None = None, shard: str | None = None,
-    places: Iterator[int] | None = None, jobs: int | None = 1, on: str = LOCAL, correct_only: bool = False,
-    console: Console = QUIET, **changes: Any,
-) -> RunFolder:  # fmt: skip
+def certify_run(path: Path | str, *, data_dir: Path | str | None = None, device: str | None = None,
+                seed: int | None = None, to: str = "certificates", held_out: bool = False,
+                batch_size: int | None = None, votes: Sequence[str] | None = None,
+                compile: bool | None = None, shard: str | None = None, places: Iterator[int] | None = None,
+                jobs: int | None = 1, on: str = LOCAL, correct_only: bool = False, console: Console = QUIET,
+                **changes: Any) -> RunFolder:  # fmt: skip
     """Certify the recipe's test inputs into the run folder, or resume an interrupted certification.
 
     A resumed folder keeps its first settings: compiled or not, the batch size and, on a CPU, the number of
-    threads. A new one finds them by a trial, on a CPU with much work (`smoothing.trial`).
-
-    Args:
-        held_out: certify training images that no member has seen in place of the test images.
-        correct_only: draw nothing to bound an input for which every vote chose a wrong class.
-        shard: one part of the inputs (`runs/shards.py`), or those at `places` in the list of them.
-        jobs, on: the number of workers that share the inputs, processes of this machine or Ray's.
-        changes: fields of the recipe's certification, where they are not None.
+    threads. A new one finds them by a trial, on a CPU with much work (`smoothing.trial`). `held_out` means
+    training images that no member has seen; `correct_only`, to draw nothing to bound an input for which every
+    vote chose a wrong class; `shard`, one part of the inputs (`runs/shards.py`), or those at `places` in the
+    list of them; `changes`, fields of the recipe's certification, where they are not None.
     """
     shards.check_folder_name(to)
     check(batch_size is None or batch_size >= 1, "--batch-size must be at least 1", batch_size)
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        advice = "use --jobs N on one machine or --shard K/N on several"
-        raise UserError(f"certify cannot run under torchrun; {advice}")
+        raise UserError(
+            "certify cannot run under torchrun; use --jobs N or, on several machines, --shard K/N"
+        )
     by_several = on != LOCAL or jobs != 1
     check(not by_several or shard is None, "--jobs and --on cannot be used with --shard", shard)
     run = RunFolder(path)
     if changes.get("radii") is not None:
         changes["radii"] = tuple(changes["radii"])
     which = run.recipe.certification.changed(**changes)
-    data_dir = None if data_dir is None else Path(data_dir)
     if by_several:
         task = {
             "path": run.path, "data_dir": data_dir, "device": device, "seed": seed, "to": to,
@@ -107,10 +100,10 @@ def certify_run(
         files.refuse_other_settings(certificates, settings)
         mine: Sequence[int] = wanted
         if part is not None:
-            settings = part.settings(settings)
-            if places is None:
-                already = files.read_lines(certificates, chosen.reported)
-                mine = [index for index in part.part(wanted) if index not in already]
+            settings |= {shards.SHARD: str(part)}
+        if part is not None and places is None:
+            already = files.read_lines(certificates, chosen.reported)
+            mine = [index for index in part.part(wanted) if index not in already]
         with (
             defer_interrupt(console, IN_PROGRESS) as should_stop,
             _held(run, to, part) as check_lock,
@@ -118,33 +111,30 @@ def certify_run(
         ):
             check_counts_in(folder)
             left = shards.remaining(writer.done, mine, folder) if places is None else []
-            is_done = places is None and not left
             facts = {**environment.describe(trained.device), "processes": 1}
             if writer.done and left:
-                _say_if_changed(console, facts, folder, run.path)
+                say_if_changed(console, facts, folder, run.path, stage="certify")
             if part is not None:
                 write_atomic(folder / "environment.json", json.dumps({"certify": facts}).encode())
             else:
                 run.seal(f"{to}/settings.yaml")
-                if not is_done:
-                    run.note_environment("certify", facts)
-            if is_done:
+            if places is None and not left:
                 say(console, f"{folder}: all {len(mine)} inputs are certified already")
-            else:
-                if note := cost_note(sampler, len(left), "--radii 0.5,1"):
-                    say(console, note)
-                mine_now = map(wanted.index, left) if places is None else places
-                going_on = takewhile(lambda _: not should_stop(), mine_now)
-                counts = _counts(sampler, trained, wanted, going_on)
-                _write(counts, writer, plan, chosen, test.labels, len(mine), console, check_lock)
-                run.check_weights(weights, f"put those back that {folder} was made with, or delete {folder}")
+                return run
+            if part is None:
+                run.note_environment("certify", facts)
+            if note := cost_note(sampler, len(left), "--radii 0.5,1"):
+                say(console, note)
+            mine_now = map(wanted.index, left) if places is None else places
+            going_on = takewhile(lambda _: not should_stop(), mine_now)
+            counts = _counts(sampler, trained, wanted, going_on)
+            _write(counts, writer, plan, chosen, test.labels, len(mine), console, check_lock)
+            run.check_weights(weights, f"put those back that {folder} was made with, or delete {folder}")
     return run
 
 
-def _sampler(
-    trained: TrainedRun, plan: Plan, votes: VoteSet, inputs: int, stored: Mapping[str, Any],
-    batch_size: int | None, compile: bool | None, may_try: bool,
-) -> Sampler:  # fmt: skip
+def _sampler(trained: TrainedRun, plan: Plan, votes: VoteSet, inputs: int, stored: Mapping[str, Any],
+             batch_size: int | None, compile: bool | None, may_try: bool) -> Sampler:  # fmt: skip
     """One with the settings that are asked for or stored; a trial finds those of much new work."""
     which = plan.certification
     draws = inputs * (which.n0 + which.n)
@@ -152,10 +142,8 @@ def _sampler(
     if may_try and not stored and draws * trained.recipe.members >= LEAST_FORWARDS:
         numbers = sorted({torch.get_num_threads(), 1}, reverse=True)
         return fastest(build, draws, numbers, batch_size=batch_size, compile=compile)
-    return build(
-        batch_size=stored.get("batch_size") if batch_size is None else batch_size,
-        compile=bool(stored.get("compiled", False)) if compile is None else compile,
-    )
+    batch_size = stored.get("batch_size") if batch_size is None else batch_size
+    return build(batch_size=batch_size, compile=bool(stored.get("compiled")) if compile is None else compile)
 
 
 @contextmanager
@@ -172,11 +160,8 @@ def _held(run: RunFolder, to: str, part: Shard | None) -> Iterator[Callable[[], 
         run.seal(*RUN_FILES, "members", to)
 
 
-def _write(
-    all_counts: Iterator[Counts], writer: files.CertificateWriter, plan: Plan, votes: VoteSet, labels: Tensor,
-    total: int, console: Console, check_lock: Callable[[], None],
-) -> None:  # fmt: skip
-    """Certificates from counts, into the folder as they come, with progress on the console."""
+def _write(all_counts: Iterator[Counts], writer: files.CertificateWriter, plan: Plan, votes: VoteSet,
+           labels: Tensor, total: int, console: Console, check_lock: Callable[[], None]) -> None:  # fmt: skip
     began = last = time.perf_counter()
     title = f"certifying {total} inputs, {len(votes.counted)} vote{'s' * (len(votes.counted) > 1)}"
     draws = done = 0
@@ -193,28 +178,20 @@ def _write(
             if plan.certification.radii or plan.correct_only:
                 note += f", {1 - draws / (done * plan.certification.n):.0%} of the samples saved"
             show(before + done, note)
-    rule = plan.stopping
-    if isinstance(rule, StopAtRadii) and draws:
+    if isinstance(rule := plan.stopping, StopAtRadii) and draws:
         largest = rule.radii[-1]
         floor = fewest_draws(plan.ball, largest, rule.alpha)
         takes = f"radius {largest:g} takes {rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test"
         say(console, f"samples that bound: {draws / done:,.0f} per input on average; {takes}")
 
 
-def _counts(
-    sampler: Sampler, trained: TrainedRun, wanted: Sequence[int], places: Iterator[int]
-) -> Iterator[Counts]:
+def _counts(sampler: Sampler, trained: TrainedRun, wanted: Sequence[int],
+            places: Iterator[int]) -> Iterator[Counts]:  # fmt: skip
     """Counts of the inputs at these places; consecutive ones are in the rows that one process gives them."""
-    place = next(places, None)
-
-    def stretch(following: int) -> Iterator[tuple[int, Tensor]]:
-        nonlocal place
-        while place == following:
-            yield wanted[place], trained.image(sampler.noise, wanted[place])
-            place, following = next(places, None), following + 1
-
-    while place is not None:
-        yield from sampler.counts(stretch(place), place)
+    for _, stretch in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        _, first = next(stretch)
+        indices = (wanted[place] for place in chain([first], (place for _, place in stretch)))
+        yield from sampler.counts(((index, trained.image(sampler.noise, index)) for index in indices), first)
 
 
 def _stored_settings(*folders: Path) -> dict[str, Any]:
@@ -236,10 +213,8 @@ def certify_share(task: Mapping[str, Any], number: int, places: Iterator[int]) -
     certify_run(**{**task, "device": device_of(number, task["device"])}, places=places)
 
 
-def _certify_by_workers(
-    run: RunFolder, task: Mapping[str, Any], which: Certification, jobs: int | None, on: str, console: Console
-) -> RunFolder:
-    """Certify shards by several workers, and merge them."""
+def _certify_by_workers(run: RunFolder, task: Mapping[str, Any], which: Certification, jobs: int | None,
+                        on: str, console: Console) -> RunFolder:  # fmt: skip
     certificates = run.path / task["to"]
     train, test = split_sizes(run.recipe.data, task["data_dir"])
     held_out = len(range(0, train, run.recipe.holdout_every or 1))
@@ -247,8 +222,8 @@ def _certify_by_workers(
     there = shards.certified_inputs(certificates)
     places = [place for place, index in enumerate(wanted) if index not in there]
     if there and places and on == LOCAL:
-        facts = environment.describe(resolve_device(task["device"]))
-        _say_if_changed(console, facts, Shard(1, jobs or 1).folder(certificates), run.path)
+        facts, first = environment.describe(resolve_device(task["device"])), Shard(1, jobs or 1)
+        say_if_changed(console, facts, first.folder(certificates), run.path, stage="certify")
     with (
         defer_interrupt(console, IN_PROGRESS) as should_stop,
         run.lock(),

@@ -24,19 +24,12 @@ DEFAULT_INPUTS = 100  # spread evenly over the test inputs
 DEFAULT_MAX_N = 10_000  # samples of a certificate: enough to compare two votes on the same noise
 
 
-def diagnose_run(
-    path: Path | str,
-    *, r: float | None = None, draws: int = 200, n: int | None = None,
-    every: int | None = None, limit: int | None = None, seed: int | None = None,
-    data_dir: Path | None = None, device: str | None = None, console: Console = QUIET,
-) -> Diagnosis:  # fmt: skip
-    """What the theory says about a trained run. Only its environment file is written.
-
-    Args:
-        r: the radius of ERI; by default the noise's sigma.
-        draws: noise samples for the gradients of soft-smoothed members.
-        n: noise samples of a certificate; by default the recipe's, at most 10,000.
-    """
+def diagnose_run(path: Path | str, *, r: float | None = None, draws: int = 200, n: int | None = None,
+                 every: int | None = None, limit: int | None = None, seed: int | None = None,
+                 data_dir: Path | None = None, device: str | None = None,
+                 console: Console = QUIET) -> Diagnosis:  # fmt: skip
+    """What the theory says about a trained run, with `r`, the radius of ERI, by default sigma, and `draws`
+    noise samples for the gradients of soft-smoothed members. Only its environment file is written."""
     run = RunFolder(path)
     recipe, noise = run.recipe, noise_of(run.recipe)
     if recipe.members < 2:
@@ -47,11 +40,10 @@ def diagnose_run(
     check(0 < r < math.inf, "the radius must be a positive number", r)
     trained = TrainedRun.open(run, data_dir=data_dir, device=device)
     test, which = trained.dataset.test, recipe.certification
-    spread = 1 if limit is not None else math.ceil(len(test) / DEFAULT_INPUTS)
-    which = Certification(
-        which.n0, min(which.n, DEFAULT_MAX_N) if n is None else n, which.alpha,
-        every=spread if every is None else every, limit=limit,
-    )  # fmt: skip
+    n = min(which.n, DEFAULT_MAX_N) if n is None else n
+    if every is None:
+        every = 1 if limit is not None else math.ceil(len(test) / DEFAULT_INPUTS)
+    which = Certification(which.n0, n, which.alpha, every=every, limit=limit)
     plan, indices = trained.plan(which, seed), which.inputs(len(test))
     images = {index: trained.image(noise, index).to(trained.device) for index in indices}
 
@@ -63,8 +55,8 @@ def diagnose_run(
             for done, counts in enumerate(all_counts, start=1):
                 index, certificates = counts.index, plan.certificates(counts, votes)
                 rows.append(diagnose_input(
-                    trained.members, images[index], int(test.labels[index]), noise,
-                    r=r, draws=draws, seed=plan.seed, index=index,
+                    trained.members, images[index], int(test.labels[index]), noise, r=r, draws=draws,
+                    seed=plan.seed, index=index,
                     predicted={vote: int(made.labels[0]) for vote, made in certificates.items()},
                     radii={vote: float(made.radii[0]) for vote, made in certificates.items()},
                 ))  # fmt: skip

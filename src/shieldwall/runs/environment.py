@@ -38,34 +38,27 @@ def device_name(device: torch.device) -> str:
     return f"{device.type} ({platform.machine()}, {os.cpu_count()} cores)"
 
 
-def say_if_changed(console: Console, now: Mapping[str, Any], *homes: Path, what: str, stage: str) -> None:
+def say_if_changed(console: Console, now: Mapping[str, Any], *homes: Path, stage: str) -> None:
     """Note that what is resumed began, says the first of `homes` that knows, on another device or torch."""
-    try:
-        before = next(filter(None, map(recorded_environment, homes)), {})
-        began, continued = (
-            f"torch {facts['torch']} on {str(facts['device']).partition(' (')[0]}"
-            for facts in (before[stage], now)
-        )
-    except (ValueError, TypeError, KeyError):
-        return  # nothing is recorded, or nothing that can be read
-    if began != continued:
-        text = f"{what} began with {began} and continues with {continued}: results may differ in rounding"
-        say(console, f"note: {text}")
+    before = next(filter(None, map(recorded_environment, homes)), {}).get(stage)
+    if isinstance(before, dict):
+        names = [(facts.get("torch"), str(facts.get("device")).partition(" (")[0]) for facts in (before, now)]
+        began, continues = (f"torch {version} on {device}" for version, device in names)
+        if began != continues:
+            changed = f"it began with {began} and continues with {continues}"
+            say(console, f"note: {changed}: results may differ in rounding")
 
 
 def commit() -> str | None:
     """The commit of the checkout this package runs from, marked if changed; elsewhere $SHIELDWALL_COMMIT."""
 
-    def git(*command: str) -> str | None:
-        command = ("git", "-C", str(Path(__file__).parents[1]), *command)
-        try:
-            return subprocess.run(
-                command, capture_output=True, text=True, timeout=10, check=True
-            ).stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            return None
+    def git(*command: str) -> str:
+        quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "text": True, "timeout": 10}
+        return str(subprocess.check_output(("git", *command), cwd=Path(__file__).parents[1], **quiet)).strip()
 
-    if git("ls-files", "--error-unmatch", "runs/environment.py") is None:
+    try:
+        git("ls-files", "--error-unmatch", "runs/environment.py")
+        changed = git("status", "--porcelain", "--untracked-files=no", ".")
+        return git("rev-parse", "HEAD") + " (changed)" * bool(changed)
+    except (OSError, subprocess.SubprocessError):
         return os.environ.get("SHIELDWALL_COMMIT")
-    changed = git("status", "--porcelain", "--untracked-files=no", ".")
-    return f"{git('rev-parse', 'HEAD')}{' (changed)' if changed else ''}"

@@ -10,6 +10,7 @@ SHA256SUMS                    digests of these files, written when a verb ends (
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -36,8 +37,12 @@ class RunFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        if is_archive(self.path):
+            raise UserError(f"{path} is a packed run, which has no weights; give the folder of a trained run")
         if not (self.path / "recipe.yaml").is_file():
-            raise _no_run(self.path)
+            there = "is a file" if self.path.is_file() else "does not exist"
+            what = "has no recipe.yaml" if self.path.is_dir() else there
+            raise UserError(f"{path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`")
         Sums.read(self.path).check_files(["recipe.yaml"])
         self.recipe = from_file(self.path / "recipe.yaml")
 
@@ -46,7 +51,10 @@ class RunFolder:
         path = Path(path)
         file = path / "recipe.yaml"
         if not file.is_file():
-            if not _is_fresh(path) and not file.is_file():  # another process may have made the run since
+            # Fresh: not there, empty, or with nothing but what a kill left: a lock, a part of a recipe.
+            items = [path] if path.exists() and not path.is_dir() else path.glob("*")
+            is_fresh = all(item.name == LOCK or item.suffix == ".part" for item in items)
+            if not is_fresh and not file.is_file():  # another process may have made the run since
                 raise UserError(f"{path} exists and is not a run folder; choose another one with --out")
             with disk_errors(path):
                 path.mkdir(parents=True, exist_ok=True)
@@ -55,8 +63,9 @@ class RunFolder:
                     write_atomic(file, recipe.to_yaml().encode())
         run = cls(path)
         if other := difference(asdict(run.recipe), asdict(recipe)):
-            what = f"{path} holds a run of another recipe ({other})"
-            raise UserError(f"{what}; choose another folder with --out")
+            raise UserError(
+                f"{path} holds a run of another recipe ({other}); choose another folder with --out"
+            )
         return run
 
     @contextmanager
@@ -88,7 +97,6 @@ class RunFolder:
             save_tensors(path, member.state_dict())
 
     def load_members(self, members: Sequence[nn.Module]) -> None:
-        """Load the trained weights into newly built members."""
         self.check_trained()
         Sums.read(self.path).check_files(map(self._name_of, self.member_paths()))
         for path, member in zip(self.member_paths(), members, strict=True):
@@ -103,7 +111,7 @@ class RunFolder:
         known = Sums.read(self.path).by_name  # but a folder that was deleted as a whole is forgotten
         known = {name: digest for name, digest in known.items() if (self.path / name).parent.is_dir()}
         files: list[Path] = []
-        for path in (self.path / name for name in names):
+        for path in map(self.path.joinpath, names):
             files += [path / "settings.yaml", *path.glob("*.tsv"), *path.glob("*.safetensors"), path]
         fresh = {self._name_of(path): sha256(path.read_bytes()) for path in files if path.is_file()}
         self._write_sums(fresh | known)
@@ -129,12 +137,10 @@ class RunFolder:
         return path.relative_to(self.path).as_posix()
 
     def check_weights(self, digest: str, advice: str) -> None:
-        """Refuse other weights than those of this digest."""
         if self.weights_digest() != digest:
             raise UserError(f"{self.path / 'members'}: the weights were changed by another process; {advice}")
 
-    def epochs_done(self) -> int:
-        """Those of an interrupted training."""
+    def epochs_done(self) -> int:  # of an interrupted training
         log = self.path / "training.jsonl"
         return len(log.read_bytes().splitlines()) if self.checkpoint.is_file() and log.is_file() else 0
 
@@ -183,47 +189,23 @@ def recorded_environment(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def exclusive_lock(file: Path, folder: Path) -> Iterator[Callable[[], None]]:
-    """Keep other processes off a folder, by a lock on this file.
-
-    Yields a function that raises an error if the file is no longer the one that was locked: once someone has
-    deleted it, another process can lock a new one.
-    """
+    """Keep other processes off a folder, by a lock on this file. Yields a function that raises an error if
+    the file is no longer the one that was locked: then another process can lock the new one."""
     lock = FileLock(file)
     with disk_errors(folder):
         try:
             lock.acquire(timeout=0)
+            locked = file.stat()
         except Timeout as error:
             raise LockedError(f"another process is working on {folder}; wait for it to end") from error
 
     def check() -> None:
-        if locked is None or _inode(file) != locked:
+        if not file.exists() or not os.path.samestat(file.stat(), locked):
             lost = f"the lock file {file} was deleted, so another process may be working on {folder} too"
             raise UserError(f"{lost}; make sure that none is, and run the same command again")
 
     try:
-        locked = _inode(file)
         yield check
         check()
     finally:
         lock.release()
-
-
-def _inode(file: Path) -> tuple[int, int] | None:
-    try:
-        return (status := file.stat()).st_dev, status.st_ino
-    except OSError:
-        return None
-
-
-def _no_run(path: Path) -> UserError:
-    if is_archive(path):
-        return UserError(f"{path} is a packed run, which has no weights; give the folder of a trained run")
-    what = "has no recipe.yaml" if path.is_dir() else "is a file" if path.exists() else "does not exist"
-    return UserError(f"{path} is not a run folder: it {what}; make one with `shieldwall train RECIPE`")
-
-
-def _is_fresh(folder: Path) -> bool:
-    """Whether a folder is not there, empty, or holds only what a kill left: a lock, a part of a recipe."""
-    if not folder.exists():
-        return True
-    return folder.is_dir() and all(item.name == LOCK or item.suffix == ".part" for item in folder.iterdir())

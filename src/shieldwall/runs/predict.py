@@ -12,6 +12,7 @@ from torch import Tensor
 
 from shieldwall.data import datasets
 from shieldwall.data.images import MAX_BYTES, ImageRejected, read_picture
+from shieldwall.data.splits import to_float
 from shieldwall.devices import resolve_device
 from shieldwall.errors import UserError
 from shieldwall.results.certificates import Certificates
@@ -24,25 +25,20 @@ from shieldwall.vocabulary import ABSTAIN
 
 @dataclass(frozen=True)
 class Answer:
-    """A prediction for one image."""
-
     source: str  # the file, or `test input 7`
     label: str | None  # the class's name; None if the smoothed classifier abstains
     truth: str | None  # the true class's name, of a test input
     votes: list[tuple[str, int]]  # up to three classes that won most noise samples, and how many each won
 
 
-def predict_run(
-    path: Path | str, images: Sequence[Path] = (),
-    *, indices: Sequence[int] = (), vote: str = "we", n: int = 1_000, alpha: float = 0.001,
-    seed: int | None = None, precision: str | None = None, exact_noise: bool | None = None,
-    data_dir: Path | None = None, device: str | None = None,
-) -> list[Answer]:  # fmt: skip
+def predict_run(path: Path | str, images: Sequence[Path] = (), *, indices: Sequence[int] = (),
+                vote: str = "we", n: int = 1_000, alpha: float = 0.001, seed: int | None = None,
+                precision: str | None = None, exact_noise: bool | None = None, data_dir: Path | None = None,
+                device: str | None = None) -> list[Answer]:  # fmt: skip
     """Classify image files, and test inputs given by index, with the smoothed classifier of a run.
 
     Each answer is wrong about the smoothed classifier with probability `alpha` at most. `precision` and
-    `exact_noise` are as for the certificates that answers rely on, by default the recipe's; the `seed` of the
-    noise is by default a fresh secret one.
+    `exact_noise` are by default the recipe's, and the noise's `seed` a fresh secret one.
     """
     if not images and not indices:
         raise UserError("nothing to predict: give image files, or test inputs with --index")
@@ -66,24 +62,19 @@ def predict_run(
     )  # fmt: skip
     sources = [*map(str, images), *(f"test input {index}" for index in indices)]
     answers = []
-    for k, (source, truth) in enumerate(zip(sources, truths, strict=True)):
-        label, counts = int(predictions.labels[k]), predictions.counts[k]
+    rows = zip(sources, truths, predictions.labels, predictions.counts, strict=True)
+    for source, truth, label, counts in rows:
         leading = (-counts).argsort(kind="stable")[:3].tolist()
         votes = [(spec.classes[c], int(counts[c])) for c in leading if counts[c]]
-        name = None if label == ABSTAIN else spec.classes[label]
-        answers.append(Answer(source, name, truth, votes))
+        answers.append(Answer(source, None if label == ABSTAIN else spec.classes[label], truth, votes))
     return answers
 
 
-def certify_files(
-    path: Path | str, images: Sequence[Path],
-    *, vote: str = "we", seed: int | None = None, device: str | None = None, **changes: Any,
-) -> tuple[Certificates, tuple[str, ...]]:  # fmt: skip
-    """Certificates of image files by one vote of a run, and the names of the classes.
-
-    `changes` replace fields of the recipe's certification where they are not None; the noise's `seed` is by
-    default a fresh secret one.
-    """
+def certify_files(path: Path | str, images: Sequence[Path], *, vote: str = "we", seed: int | None = None,
+                  device: str | None = None,
+                  **changes: Any) -> tuple[Certificates, tuple[str, ...]]:  # fmt: skip
+    """Certificates of image files by one vote of a run, and the classes' names; `changes` are fields of the
+    recipe's certification, where they are not None."""
     run, chosen_device = RunFolder(path), resolve_device(device)
     spec = datasets.dataset_spec(run.recipe.data)
     how = run.recipe.certification.changed(**changes)
@@ -100,13 +91,13 @@ def certify_files(
 def read_image(path: Path, shape: tuple[int, int, int]) -> Tensor:
     """An image file as (C, H, W) in [0, 1], multiples of 1/255; its size must be the model's."""
     channels, height, width = shape
-    mode = "L" if channels == 1 else "RGB"
     try:
-        picture = read_picture(read_file(path, MAX_BYTES), mode, least=(width, height))
+        content = read_file(path, MAX_BYTES)
+        picture = read_picture(content, "L" if channels == 1 else "RGB", least=(width, height))
     except ImageRejected as error:
         raise UserError(f"{path}: {error}") from error
     if picture.size != (width, height):
         own = "{}x{}".format(*picture.size)
         raise UserError(f"{path} is {own} pixels; the model takes {width}x{height}: resize it first")
-    pixels = np.asarray(picture.image, dtype=np.float32) / np.float32(255)
-    return torch.from_numpy(pixels).reshape(height, width, channels).permute(2, 0, 1)
+    pixels = torch.from_numpy(np.array(picture.image)).reshape(height, width, channels)
+    return to_float(pixels.permute(2, 0, 1))

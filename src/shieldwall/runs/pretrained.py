@@ -4,7 +4,6 @@ shieldwall/pretrained/NAME is a run folder with a model card; benchmarks/keep.py
 never written to: a command that writes works on a copy.
 """
 
-import hashlib
 import re
 import shutil
 import tempfile
@@ -14,19 +13,15 @@ import yaml
 
 from shieldwall.errors import UserError, unknown_name
 from shieldwall.files import disk_errors
+from shieldwall.results.checks import sha256
 
 PACKAGED = Path(__file__).parents[1] / "pretrained"
 CHECKSUMS = "checksums.yaml"
 COPIES = Path("runs")
-_FIXED = re.compile("recipe.yaml|members/")
+_FIXED = re.compile("recipe.yaml|members/")  # of a copy; its other files may differ
 
 
-def names() -> list[str]:
-    return sorted(checksums())
-
-
-def checksums() -> dict[str, dict[str, str]]:
-    """By ensemble, the SHA-256 of each of its files."""
+def checksums() -> dict[str, dict[str, str]]:  # by ensemble, of each of its files
     path = PACKAGED / CHECKSUMS
     return dict(yaml.safe_load(path.read_text("utf-8")) or {}) if path.is_file() else {}
 
@@ -34,13 +29,11 @@ def checksums() -> dict[str, dict[str, str]]:
 def packaged_run(name: str) -> Path:
     """The run folder of a pretrained ensemble inside the package, every file checked."""
     known = checksums()
-    if not known:
-        raise UserError(f"unknown pretrained ensemble {name!r}: this copy of shieldwall has none")
     if name not in known:
         raise unknown_name("pretrained ensemble", name, known)
     for file, expected in known[name].items():
         path = PACKAGED / name / file
-        if not path.is_file() or sha256(path) != expected:
+        if not path.is_file() or sha256(path.read_bytes()) != expected:
             problem = "is not the file that was published" if path.is_file() else "is missing"
             raise UserError(f"the pretrained {name} is damaged: {path} {problem}; install shieldwall again")
     return PACKAGED / name
@@ -53,18 +46,18 @@ def resolve_run(run: Path | str, *, to_write: bool = False) -> Path:
     package, which `to_write` copies to runs/NAME.
     """
     path, name = Path(run), str(run)
-    if path.exists() or name not in names():
+    if path.exists() or name not in checksums():
         return path
     copy = COPIES / name
-    if copy.exists():
-        if not _is_copy(copy, name):
-            other = f"{name} is pretrained, and {copy} is a different run"
-            raise UserError(f"{other}; pass {copy} to use that, or move it")
-        return copy
-    source = packaged_run(name)
-    if not to_write:
-        return source
-    _copy(source, copy)
+    if not copy.exists():
+        source = packaged_run(name)
+        return _copy(source, copy) if to_write else source
+    fixed = {file: digest for file, digest in checksums()[name].items() if _FIXED.match(file)}
+    if not all(
+        (copy / file).is_file() and sha256((copy / file).read_bytes()) == fixed[file] for file in fixed
+    ):
+        other = f"{name} is pretrained, and {copy} is a different run"
+        raise UserError(f"{other}; pass {copy} to use that, or move it")
     return copy
 
 
@@ -74,17 +67,7 @@ def resolve_sources(init_from: str, *, to_write: bool = False) -> list[Path]:
     return [resolve_run(source.strip(), to_write=to_write) for source in sources]
 
 
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _is_copy(folder: Path, name: str) -> bool:
-    """Whether a folder has the recipe and members of the pretrained ensemble; its other files may differ."""
-    fixed = {file: digest for file, digest in checksums()[name].items() if _FIXED.match(file)}
-    return all((folder / file).is_file() and sha256(folder / file) == fixed[file] for file in fixed)
-
-
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path) -> Path:
     """Copy in one step, safe if several processes copy at once."""
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -95,3 +78,4 @@ def _copy(source: Path, target: Path) -> None:
             except OSError:
                 if not target.is_dir():
                     raise
+    return target

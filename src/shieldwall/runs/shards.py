@@ -9,8 +9,8 @@ process. So merged certificates are the same bytes as those of one process, exce
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from shieldwall.runs.folder import RunFolder, exclusive_lock, recorded_environme
 from shieldwall.runs.verify import check_counts_in
 from shieldwall.texts import is_folder_name
 
-_SHARD = "shard"  # the setting of a shard that the merged certificates do not have
+SHARD = "shard"  # the setting of a shard that the merged certificates do not have
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,31 @@ class Shard:
     number: int
     count: int
 
+    def __post_init__(self) -> None:
+        check(
+            1 <= self.number <= self.count,
+            f"the shards are 1/{self.count} to {self.count}/{self.count}",
+            self,
+        )
+
     @classmethod
     def parse(cls, text: str, environment: Mapping[str, str] = os.environ) -> "Shard":
         """Read 3/16; `auto`, the place in a SLURM job array; or auto/16, the place in a Kubernetes job."""
-        number: str | int
         number, slash, count = text.partition("/")
         try:
-            if number == "auto" and "SLURM_ARRAY_TASK_ID" in environment:
+            if number != "auto":
+                place = int(number)
+            elif "SLURM_ARRAY_TASK_ID" in environment:
                 first = int(environment.get("SLURM_ARRAY_TASK_MIN", "0"))
-                number = int(environment["SLURM_ARRAY_TASK_ID"]) - first + 1
+                place = int(environment["SLURM_ARRAY_TASK_ID"]) - first + 1
                 count = count if slash else environment["SLURM_ARRAY_TASK_COUNT"]
-            elif number == "auto":
-                number = int(environment["JOB_COMPLETION_INDEX"]) + 1
-            place = int(number), int(count)
+            else:
+                place = int(environment["JOB_COMPLETION_INDEX"]) + 1
+            parts = int(count)
         except (ValueError, KeyError) as error:
             ways = "3/16, `auto` in a SLURM job array, or auto/16 in an indexed Kubernetes job of 16"
-            rule = f"--shard takes a part and the number of parts, such as {ways}"
-            raise UserError(f"{rule}; given: {text!r}") from error
-        return cls(*place)
-
-    def __post_init__(self) -> None:
-        rule = f"the shards are 1/{self.count} to {self.count}/{self.count}"
-        check(1 <= self.number <= self.count, rule, self)
+            raise UserError(f"--shard takes a part of all parts, such as {ways}; given: {text!r}") from error
+        return cls(place, parts)
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
@@ -69,17 +72,12 @@ class Shard:
     def folder(self, certificates: Path) -> Path:
         return shards_folder(certificates) / f"{self.number}-of-{self.count}"
 
-    def settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {**settings, _SHARD: str(self)}
-
-    @contextmanager
-    def lock(self, certificates: Path) -> Iterator[Callable[[], None]]:
+    def lock(self, certificates: Path) -> AbstractContextManager[Callable[[], None]]:
         """Keep other processes off this shard, as a run's lock does, while other shards are certified."""
         folder = self.folder(certificates)
         with disk_errors(folder):
             folder.parent.mkdir(exist_ok=True)
-        with exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder) as check:
-            yield check
+        return exclusive_lock(folder.with_name(f".{folder.name}.lock"), folder)
 
 
 def check_folder_name(to: str) -> None:
@@ -102,8 +100,9 @@ def merge_run(path: Path | str, *, to: str = "certificates", console: Console) -
     with run.lock():
         parts = [folder for folder in folders(certificates) if (folder / "settings.yaml").is_file()]
         if not parts:
-            advice = "make them with `shieldwall certify --shard K/N`"
-            raise UserError(f"{run.path} has no shards of {to} to merge; {advice}")
+            raise UserError(
+                f"{run.path} has no shards of {to} to merge; make them with `certify --shard K/N`"
+            )
         for part in parts if run.is_trained() else ():
             if read_settings(part / "settings.yaml").get("members_sha256") != run.weights_digest():
                 raise UserError(f"{part} was certified with other members than the run's; delete it")
@@ -151,10 +150,9 @@ def remaining(done: Sequence[int], wanted: Sequence[int], folder: Path) -> Seque
 
 
 def _common_settings(parts: Sequence[Path]) -> dict[str, Any]:
-    """The settings that all shards share."""
-    first, *others = ({**read_settings(part / "settings.yaml"), _SHARD: None} for part in parts)
-    for part, other in zip(parts[1:], others, strict=True):
-        if different := difference(first, other):
+    first = {**read_settings(parts[0] / "settings.yaml"), SHARD: None}
+    for part in parts[1:]:
+        if different := difference(first, {**read_settings(part / "settings.yaml"), SHARD: None}):
             both = f"{parts[0]} and {part.name} were certified with other settings ({different})"
             raise UserError(f"{both}; delete the one that is wrong")
-    return {key: value for key, value in first.items() if key != _SHARD}
+    return {key: value for key, value in first.items() if key != SHARD}

@@ -31,10 +31,8 @@ Write = Callable[[Sequence[Record]], None]  # given all records so far, show tho
 FROM_SCRATCH = "note: starting from random weights; DRT usually fine-tunes trained members: --from RUN"
 
 
-def train_run(
-    recipe: Recipe, path: Path | str, *, data_dir: Path | None = None, device: str | None = None,
-    tensorboard: bool = False, console: Console = QUIET,
-) -> RunFolder:  # fmt: skip
+def train_run(recipe: Recipe, path: Path | str, *, data_dir: Path | None = None, device: str | None = None,
+              tensorboard: bool = False, console: Console = QUIET) -> RunFolder:  # fmt: skip
     """Train the recipe's members into the run folder `path`; processes of torchrun train together."""
     if tensorboard:
         require("tensorboard", "--tensorboard")
@@ -66,8 +64,9 @@ def train_run(
         with run.lock() as check_lock:
             if world.broadcast(run.is_trained()):
                 say(console, f"{run.path} is trained already")
-                if tensorboard:
-                    _write_curves(run)
+                with _curves(run, tensorboard) as write:
+                    log = read_file(run.path / "training.jsonl") if tensorboard else b""
+                    write([json_value(line, f"{run.path}: a line of the log") for line in log.splitlines()])
                 return run
             if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
                 changed = f"the code of the model {recipe.model} has changed since {run.path} was started"
@@ -83,7 +82,7 @@ def train_run(
                 say(console, FROM_SCRATCH)
             described = {**environment.describe(where), "processes": world.size}
             if run.checkpoint.is_file():
-                say_if_changed(console, described, run.path, what="this training", stage="train")
+                say_if_changed(console, described, run.path, stage="train")
             described |= {"data_sha256": dataset.train.digest(), **({"code_sha256": code} if code else {})}
             run.note_environment("train", described)
             run.seal("start.yaml")
@@ -99,32 +98,29 @@ def train_run(
 
 @contextmanager
 def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
-    """Event files for TensorBoard: a scalar per number of a record, its step the epoch.
-
-    Each call writes all epochs to a file that tells TensorBoard to forget what was written before, so that no
-    point is lost or doubled, wherever a call before was stopped.
-    """
+    """Event files for TensorBoard: a scalar per number of a record, its step the epoch. Each call writes all
+    epochs to a file that tells TensorBoard to forget what was written before: no point is lost or doubled."""
     if not wanted:
         yield lambda records: None
         return
     from torch.utils.tensorboard import SummaryWriter
 
     folder, written = run.path / "tensorboard", 0
-    with disk_errors(folder):
-        writer = SummaryWriter(str(folder), purge_step=1)
 
     def write(records: Sequence[Record]) -> None:
         nonlocal written
         ended = time.time() - sum(record["seconds"] for record in records[written:])
+        for record in records[written:]:
+            ended += record["seconds"]  # epochs of a call before are dated as if they had run just now
+            for name, value in record.items():
+                if name != "epoch" and isinstance(value, int | float):
+                    writer.add_scalar(f"training/{name}", value, record["epoch"], ended)
         with disk_errors(folder):
-            for record in records[written:]:
-                ended += record["seconds"]  # epochs of a call before are dated as if they had run just now
-                for name, value in record.items():
-                    if name != "epoch" and isinstance(value, int | float):
-                        writer.add_scalar(f"training/{name}", value, record["epoch"], ended)
             writer.flush()
         written = len(records)
 
+    with disk_errors(folder):
+        writer = SummaryWriter(str(folder), purge_step=1)
     try:
         yield write
     finally:
@@ -132,19 +128,8 @@ def _curves(run: RunFolder, wanted: bool) -> Iterator[Write]:
             writer.close()
 
 
-def _write_curves(run: RunFolder) -> None:
-    """The event files of a training that is finished."""
-    log = run.path / "training.jsonl"
-    records = [json_value(line, str(log)) for line in read_file(log).splitlines()]
-    with _curves(run, True) as write:
-        write(records)
-
-
-def _logged(
-    training: Callable[..., list[Record]], run: RunFolder, images: int, console: Console, write: Write,
-    check_lock: Callable[[], None],
-) -> list[Record]:  # fmt: skip
-    """Train with a checkpoint and a log in the run folder, and progress on the console."""
+def _logged(training: Callable[..., list[Record]], run: RunFolder, images: int, console: Console,
+            write: Write, check_lock: Callable[[], None]) -> list[Record]:  # fmt: skip
     title = f"training {run.recipe.members} members"
     total, done, note = run.recipe.schedule.epochs * images, run.epochs_done() * images, ""
     with progress_bar(console, title, total, done) as show:

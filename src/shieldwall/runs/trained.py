@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,18 +31,14 @@ from shieldwall.vocabulary import MME, WE
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A trained run with its data, on a device."""
-
     folder: RunFolder
     dataset: Dataset
     members: list[nn.Module]
     device: torch.device
 
     @classmethod
-    def open(
-        cls, folder: RunFolder,
-        *, data_dir: Path | None = None, device: str | None = None, held_out: bool = False,
-    ) -> "TrainedRun":  # fmt: skip
+    def open(cls, folder: RunFolder, *, data_dir: Path | str | None = None, device: str | None = None,
+             held_out: bool = False) -> "TrainedRun":  # fmt: skip
         """With `held_out`, the training images that no member has seen are its test images."""
         chosen_device = resolve_device(device)
         dataset = datasets.load(folder.recipe.data, data_dir)
@@ -61,19 +58,15 @@ class TrainedRun:
         """The votes with these names; by default all, including those with tuned weights."""
         return vote_set(names, count_members(self.members), self.folder.tuned_weights())
 
-    def sampler(
-        self, plan: Plan, votes: VoteSet,
-        *, batch_size: int | None = None, compile: bool = False, prepare: bool = False,
-    ) -> Sampler:  # fmt: skip
+    def sampler(self, plan: Plan, votes: VoteSet, **how: Any) -> Sampler:
+        """`how` is the batch size, and whether to compile and to prepare the members."""
         return Sampler(
             self.members, votes.counted, plan.noise, plan.certification.n0, plan.stopping, seed=plan.seed,
-            precision=plan.certification.precision, shape=self.dataset.shape, device=self.device,
-            batch_size=batch_size, compile=compile, prepare=prepare, example=self.image(plan.noise, 0),
-            truth=self.dataset.test.labels if plan.correct_only else None,
+            precision=plan.certification.precision, shape=self.dataset.shape, device=self.device, **how,
+            example=self.image(plan.noise, 0), truth=self.dataset.test.labels if plan.correct_only else None,
         )  # fmt: skip
 
     def image(self, noise: Noise, index: int) -> Tensor:
-        """The test image, checked to suit the noise."""
         images = self.dataset.test.images([index])
         noise.validate(images)
         return images[0]
@@ -116,7 +109,6 @@ def noise_of(recipe: Recipe, *, exact: bool = False) -> Noise:
 
 
 def load_members(run: RunFolder, images: Dataset | DatasetSpec, device: torch.device) -> list[nn.Module]:
-    """The run's trained members, ready to classify such images."""
     recipe = run.recipe
     check_trusted(recipe.model)
     members = build_members(recipe.model, recipe.members, len(images.classes), images.shape, recipe.seed)
@@ -142,10 +134,8 @@ def held_out_part(recipe: Recipe, dataset: Dataset) -> Split:
 
 def classifier_of(vote: str, members: list[nn.Module]) -> nn.Module:
     """The module whose argmax is this vote."""
-    if vote == WE:
-        return WeightedEnsemble(members)
-    if vote == MME:
-        return MaxMarginEnsemble(members)
+    if vote in (WE, MME):
+        return (WeightedEnsemble if vote == WE else MaxMarginEnsemble)(members)
     names = [vote.name for vote in default_votes(len(members))]
     if vote not in names:
         raise unknown_name("vote", vote, names)

@@ -19,41 +19,33 @@ from shieldwall.runs.trained import TrainedRun, noise_of
 from shieldwall.smoothing.certify import noisy_confidences
 
 METHODS = ("sween", "grid")
-OBJECTIVES = ("accuracy", "certified")
 DEFAULT_COPIES = {"accuracy": 10, "certified": 100}
 
 
 @dataclass(frozen=True)
 class TunedWeights:
-    """Weights and their accuracy on the held-out images; `name` is `equal` or the tuned vote's name."""
-
-    name: str
+    name: str  # `equal`, or that of the tuned vote
     weights: list[float]
-    accuracy: float  # the share of noisy copies that the weighted vote classifies correctly
+    accuracy: float  # the share of the held-out images' noisy copies that the vote classifies correctly
     certified: float | None  # the estimate of certified accuracy at the radius; None if none was given
 
 
-def tune_weights_run(
-    path: Path | str, method: str = "sween",
-    *, objective: str = "accuracy", radius: float | None = None, copies: int | None = None,
-    data_dir: Path | None = None, device: str | None = None,
-) -> tuple[TunedWeights, TunedWeights]:  # fmt: skip
+def tune_weights_run(path: Path | str, method: str = "sween", *, objective: str = "accuracy",
+                     radius: float | None = None, copies: int | None = None, data_dir: Path | None = None,
+                     device: str | None = None) -> tuple[TunedWeights, TunedWeights]:  # fmt: skip
     """Tune weights into the run folder.  -> equal weights, and the tuned ones
 
-    Certification then adds the vote `we-sween`, `we-grid`, or `we-grid-R` for the radius R. The grid search
-    maximises accuracy under noise, or `certified` accuracy at `radius`: an image counts as certified if it
-    would be with the recipe's n and alpha.
+    Certification then adds the vote `we-sween`, `we-grid`, or `we-grid-R`. The grid search maximises accuracy
+    under noise, or `certified` accuracy at the radius R: that with the recipe's n and alpha.
     """
-    if method not in METHODS:
-        raise unknown_name("tuning method", method, METHODS)
-    if objective not in OBJECTIVES:
-        raise unknown_name("objective", objective, OBJECTIVES)
+    for what, given, known in (("tuning method", method, METHODS), ("objective", objective, DEFAULT_COPIES)):
+        if given not in known:
+            raise unknown_name(what, given, known)
     if objective == "certified" and method != "grid":
         raise UserError("only the grid search can maximise certified accuracy; use --method grid")
     if (objective == "certified") != (radius is not None):
         raise UserError("--objective certified and --radius go together; give both or neither")
     run = RunFolder(path)
-    run.check_trained()
     copies = DEFAULT_COPIES[objective] if copies is None else copies
     check(copies >= 1, "--copies must be at least 1", copies)
     noise = noise_of(run.recipe)
@@ -65,22 +57,21 @@ def tune_weights_run(
     if run.environment().get("train", {}).get("data_sha256") not in (None, train.digest()):
         what = f"{run.path} was trained on other images than those of {run.recipe.data} that are found now"
         raise UserError(f"{what}; give the folder that it was trained on with --data-dir")
-    confidences = noisy_confidences(
-        trained.members, images, noise, copies=copies, seed=run.recipe.seed, device=trained.device
-    )
+    draw = partial(noisy_confidences, copies=copies, seed=run.recipe.seed, device=trained.device)
+    confidences = draw(trained.members, images, noise)
     labels = images.labels.cpu()
     search = partial(grid_search_weights, score=score) if method == "grid" else sween_weights
     tuned = search(confidences, labels)
     name = method if radius is None else f"{method}-{radius:g}"
     with run.lock():
         run.save_weights(name, tuned.tolist())
-    equal = torch.full_like(tuned, 1 / len(tuned))
-    results = []
-    for title, weights in (("equal", equal), (f"we-{name}", tuned)):
+
+    def scored(title: str, weights: torch.Tensor) -> TunedWeights:
         combined = weighted(confidences.flatten(1, 2), weights).reshape(1, *confidences.shape[1:])
         certified = None if radius is None else float(score(combined, labels))
-        results.append(TunedWeights(title, weights.tolist(), float(accuracy(combined, labels)), certified))
-    return results[0], results[1]
+        return TunedWeights(title, weights.tolist(), float(accuracy(combined, labels)), certified)
+
+    return scored("equal", torch.full_like(tuned, 1 / len(tuned))), scored(f"we-{name}", tuned)
 
 
 def copies_needed(noise: Noise, radius: float, copies: int, certification: Certification) -> int:
@@ -94,5 +85,4 @@ def copies_needed(noise: Noise, radius: float, copies: int, certification: Certi
         largest = float(noise.radius(np.maximum(p_lower[-1:], 0.5))[0])
         why = f"no image can be certified at radius {radius:g} with {noise} and n = {n:,}"
         raise UserError(f"{why}; the largest possible radius is {largest:.3f}")
-    fewest = int(is_certified.argmax())
-    return -(-fewest * copies // n)  # rounded up, exactly
+    return -(-int(is_certified.argmax()) * copies // n)  # rounded up, exactly

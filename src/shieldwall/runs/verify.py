@@ -34,22 +34,24 @@ VERIFIED, INTERRUPTED, UNVERIFIED, CHANGED = "verified", "interrupted", "unverif
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` says of one run, or of one file of another tool."""
-
     run: str
+    # Verified; interrupted: right, but what a stopped verb was writing has no digest; unverified: nothing to
+    # check against; changed: not as it was written, or not what the counts give.
     status: str
-    """verified; interrupted: right, but what a stopped verb was writing has no digest; unverified: nothing to
-    check against; changed: not as it was written, or not what the counts give."""
     detail: str
     certificates: int = 0  # how many were computed again from their counts
 
 
-def verify_run(
-    path: Path | str, redraw: int = 0, *, data_dir: Path | None = None, device: str | None = None
-) -> Verification:
+def verify_run(path: Path | str, redraw: int = 0, *, data_dir: Path | None = None,
+               device: str | None = None) -> Verification:  # fmt: skip
     """Check a run folder, a packed run, or a certificate file; of a file in a run folder, the whole run.
     `redraw` random inputs of each folder of certificates are drawn again, and their counts compared."""
-    path = _whole_run(Path(path))
+    path = Path(path)
+    if not path.exists():
+        raise UserError(f"{path} does not exist")
+    folder = path if path.is_dir() else path.parent
+    if (folder / "settings.yaml").is_file() and _is_run_folder(folder.resolve().parent):
+        path = folder.resolve().parent
     try:
         verification = _verify(path)
     except UserError as error:
@@ -59,15 +61,6 @@ def verify_run(
     except _OtherCountsError as error:
         return Verification(str(path), CHANGED, str(error))
     return replace(verification, detail="; ".join([verification.detail, *notes]))
-
-
-def _whole_run(path: Path) -> Path:
-    """The run folder that a folder of certificates, or a file in it, is of; else the path."""
-    if not path.exists():
-        raise UserError(f"{path} does not exist")
-    folder = path if path.is_dir() else path.parent
-    run = folder.resolve().parent
-    return run if (folder / "settings.yaml").is_file() and _is_run_folder(run) else path
 
 
 def _is_run_folder(path: Path) -> bool:
@@ -96,13 +89,12 @@ def _verify(path: Path) -> Verification:
     if any(table.counts is None for table in tables):
         return Verification(str(path), UNVERIFIED, "it has no counts to check")
     detail = "; ".join(_description(record, path) for record in records) or "not certified yet"
-    num_digests, status = len(sums.by_name), INTERRUPTED if open_files else VERIFIED
+    num_digests, num_tables = len(sums.by_name), sum(map(len, tables))
     if not num_digests:
-        status, detail = UNVERIFIED, f"{detail}; made without {SUMS}"
-    else:
-        detail += f"; {num_digests} digest{'s' * (num_digests > 1)}"
-        detail += f", none yet of {', '.join(open_files)}" if open_files else ""
-    return Verification(str(path), status, detail, sum(map(len, tables)))
+        return Verification(str(path), UNVERIFIED, f"{detail}; made without {SUMS}", num_tables)
+    detail += f"; {num_digests} digest{'s' * (num_digests > 1)}"
+    detail += f", none yet of {', '.join(open_files)}" if open_files else ""
+    return Verification(str(path), INTERRUPTED if open_files else VERIFIED, detail, num_tables)
 
 
 def _check_folder(path: Path, sums: Sums) -> None:
@@ -152,18 +144,15 @@ def _description(record: RunRecord, run: Path) -> str:
 
 def check_counts_in(folder: Path) -> None:
     """Check the certificates in a folder that has no digests: an interrupted verb left it."""
-    parsed = {file.stem: parse(file.read_bytes(), str(file)) for file in _tables_in(folder)}
-    if parsed:
+    if parsed := {file.stem: parse(file.read_bytes(), str(file)) for file in _tables_in(folder)}:
         settings = read_settings(folder / "settings.yaml")
-        certificates = {vote: table for vote, (table, _) in parsed.items()}
         if "shard" in settings:  # its inputs begin anywhere
             settings.pop("every", None)
         check_votes(parsed, settings, folder)
-        check_counts(certificates, settings, str(folder))
+        check_counts({vote: table for vote, (table, _) in parsed.items()}, settings, str(folder))
 
 
 def check_counts(certificates: Mapping[str, Certificates], settings: Mapping[str, Any], where: str) -> None:
-    """Raise where a certificate is not what its counts give."""
     for vote, table in certificates.items():
         file = f"{where}: {vote}.tsv"
         if table.counts is None or table.selection_counts is None or table.alpha is None:
@@ -203,14 +192,12 @@ class _OtherCountsError(UserError):
     """What was drawn again cannot be of these members and this noise."""
 
 
-def redraw_run(
-    path: Path, number: int, *, data_dir: Path | None = None, device: str | None = None
-) -> list[str]:
+def redraw_run(path: Path, number: int, *, data_dir: Path | None = None,
+               device: str | None = None) -> list[str]:  # fmt: skip
     """Draw random inputs of each folder of certificates again and compare.  -> what to say of each folder
 
-    With the machine and the torch that made them, all counts must be equal. Elsewhere rounding, or on another
-    kind of device the noise, differs: then a test, which refuses one right input in a million, asks whether
-    both counts can be samples of one distribution.
+    With the machine and the torch that made them, all counts must be equal. Elsewhere rounding, or the noise,
+    differs: then a test (`_CHANCE`) asks whether both counts can be samples of one distribution.
     """
     from shieldwall.runs.folder import RunFolder
     from shieldwall.runs.trained import TrainedRun  # loads torch, which the checks above do without
@@ -250,22 +237,20 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
     must_be_equal = is_same_machine and not certification.radii and not plan.correct_only
     largest = 0
     with threads(settings.get("threads") if trained.device.type == "cpu" else None):
-        sampler = trained.sampler(
-            plan, votes, batch_size=settings.get("batch_size"), compile=bool(settings.get("compiled")),
-            prepare=bool(settings.get("prepared")),
-        )  # fmt: skip
+        how = {
+            name: bool(settings.get(key)) for name, key in (("compile", "compiled"), ("prepare", "prepared"))
+        }
+        sampler = trained.sampler(plan, votes, batch_size=settings.get("batch_size"), **how)
         for row in rows:
-            index = int(certified.indices[row])
-            truth = int(test.labels[index])
+            truth = int(test.labels[index := int(certified.indices[row])])
             if certified.truth is not None and truth != certified.truth[row]:
                 said = f"has the true class {certified.truth[row]} in its file, and {truth} in"
                 raise _OtherCountsError(f"{folder}: input {index} {said} {trained.recipe.data}")
             (counts,) = sampler.counts([(index, trained.image(plan.noise, index))], row)
             for vote, again in plan.certificates(counts, votes).items():
-                stored = record.certificates[vote]
-                assert stored.counts is not None
-                assert again.counts is not None
-                before, now = stored.counts[row], again.counts[0]
+                stored = record.certificates[vote].counts
+                assert stored is not None and again.counts is not None  # noqa: PT018
+                before, now = stored[row], again.counts[0]
                 difference = int(np.abs(before - now).max())
                 if difference and (must_be_equal or _p_value(before, now) < _CHANCE):
                     said = f"its counts are {before.tolist()}; drawn again, they are {now.tolist()}"
@@ -273,9 +258,9 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
                 largest = max(largest, difference)
     if not largest:
         return f"{len(rows)} inputs drawn again: equal counts"
-    made_with = f"(made with torch {made.get('torch')} on {made.get('device')})"
     counts_are = f"counts differ by at most {largest} of {certification.n}, as rounding or noise differs here"
-    return f"{len(rows)} inputs drawn again: {counts_are} {made_with}"
+    where = f"torch {made.get('torch')} on {made.get('device')}"
+    return f"{len(rows)} inputs drawn again: {counts_are} (made with {where})"
 
 
 def _p_value(ours: Ints, theirs: Ints) -> float:

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections import deque
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
@@ -34,8 +34,6 @@ _TAKE = "take"
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a task: an error, or the function's value."""
-
     error: str | None = None
     is_locked: bool = False  # by another process, and not begun
     is_lost: bool = False  # the worker ended without an answer, maybe after all was done
@@ -48,28 +46,27 @@ class InputQueue:
 
     def __init__(self, places: Sequence[int], workers: int) -> None:
         ends = [len(places) * k // workers for k in range(workers + 1)]
-        self._stretches = [deque(places[start:end]) for start, end in pairwise(ends)]
+        self._stretches = [list(places[start:end]) for start, end in pairwise(ends)]
         self._taken = [0] * workers
 
     def take(self, worker: int) -> int | None:
-        own = self._stretches[worker]
-        if not own:
+        if not self._stretches[worker]:
             longest = max(self._stretches, key=len)
-            own.extendleft([longest.pop() for _ in range((len(longest) + 1) // 2)])
-        if not own:
+            half = len(longest) // 2
+            longest[half:], self._stretches[worker] = [], longest[half:]
+        if not (own := self._stretches[worker]):
             return None
         self._taken[worker] += 1
-        return own.popleft()
+        return own.pop(0)
 
     def taken(self) -> list[int]:
         return self._taken
 
     def stop(self) -> None:
-        for stretch in self._stretches:
-            stretch.clear()
+        self._stretches = [[] for _ in self._stretches]
 
 
-class Workers(ABC):
+class Workers(AbstractContextManager["Workers"]):
     """At most `most` tasks at a time. Each has a name, of any kind, and is answered once."""
 
     def __init__(self, work: str, jobs: int, places: Sequence[int] | None) -> None:
@@ -93,8 +90,7 @@ class Workers(ABC):
             yield name, answer, time.monotonic() - began
 
     @abstractmethod
-    def _send(self, task: Mapping[str, Any]) -> Any:
-        """Begin a task.  -> what it is known by here"""
+    def _send(self, task: Mapping[str, Any]) -> Any: ...  # begin a task  -> what it is known by here
 
     @abstractmethod
     def _ended(self) -> Iterator[tuple[Any, Answer]]: ...
@@ -104,13 +100,7 @@ class Workers(ABC):
         return getattr(self._queue, question)()
 
     @abstractmethod
-    def close(self) -> None: ...  # all ends at once
-
-    def __enter__(self) -> "Workers":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, *exception: object) -> None: ...  # all ends at once
 
 
 class Processes(Workers):
@@ -144,7 +134,7 @@ class Processes(Workers):
                     said = Answer(f"its process ended with code {process.returncode}", is_lost=True)
                 yield number, said
 
-    def close(self) -> None:
+    def __exit__(self, *exception: object) -> None:
         for process, _ in self._workers.values():
             process.kill()
         for process, _ in self._workers.values():
@@ -154,16 +144,16 @@ class Processes(Workers):
 def _start(number: int) -> tuple[subprocess.Popen[bytes], Connection]:
     """A session of its own: Ctrl-C is for this process alone. Its stdin ends when this process does."""
     ours, theirs = Pipe()
-    command = "from shieldwall.runs.workers import serve; serve()"
+    command = f"from shieldwall.runs.workers import serve; serve({number}, {theirs.fileno()})"
     process = subprocess.Popen(
-        [sys.executable, "-c", command, str(number), str(theirs.fileno())], env=os.environ | ONE_THREAD,
-        pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, start_new_session=True,
+        [sys.executable, "-c", command], env=os.environ | ONE_THREAD, pass_fds=[theirs.fileno()],
+        stdin=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     theirs.close()
     return process, ours
 
 
-def serve() -> None:
+def serve(number: int, file: int) -> None:
     """What a worker process does: it answers tasks, and ends with the process that started it."""
 
     def end_with_parent() -> None:
@@ -171,7 +161,7 @@ def serve() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    number, pipe = int(sys.argv[1]), Connection(int(sys.argv[2]))
+    pipe = Connection(file)
 
     def take() -> Any:
         pipe.send(_TAKE)
@@ -196,20 +186,17 @@ def answer(work: str, task: Mapping[str, Any], number: int, take: Callable[[], A
 class RayWorkers(Workers):
     """Tasks of Ray, each with its part of the GPUs; by default as many as there are GPUs, or CPUs without."""
 
-    def __init__(
-        self, on: str, work: str, jobs: int | None, device: str | None, places: Sequence[int] | None
-    ) -> None:
+    def __init__(self, on: str, work: str, jobs: int | None, device: str | None,
+                 places: Sequence[int] | None) -> None:  # fmt: skip
         require("cluster", f"--on {on}")
         self._ray: Any = import_module("ray")
         self._is_ours = not (ray := self._ray).is_initialized()
         if self._is_ours:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            address, how = None if on == RAY else on, {"logging_level": "ERROR", "log_to_driver": False}
             try:
                 with catch_warnings(action="ignore"):  # the error says the same
-                    ray.init(
-                        None if on == RAY else on, logging_level="ERROR", log_to_driver=False,
-                        runtime_env={"env_vars": ONE_THREAD},
-                    )  # fmt: skip
+                    ray.init(address, runtime_env={"env_vars": ONE_THREAD}, **how)
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise UserError(f"cannot connect to Ray at {on}: {str(error).splitlines()[0]}") from error
         there = ray.cluster_resources()
@@ -250,7 +237,7 @@ class RayWorkers(Workers):
     def ask(self, question: str) -> Any:
         return self._ray.get(getattr(self._queue, question).remote())
 
-    def close(self) -> None:
+    def __exit__(self, *exception: object) -> None:
         for reference in self.busy:
             self._ray.cancel(reference, force=True)
         if self._is_ours:
@@ -259,17 +246,15 @@ class RayWorkers(Workers):
 
 def _perform(work: str, task: Mapping[str, Any], folder: str, queue: Any, number: int) -> Answer:
     ray: Any = import_module("ray")
-    try:
-        os.chdir(folder)
-    except OSError:
+    if not Path(folder).is_dir():
         node = ray.util.get_node_ip_address()
         return Answer(f"{folder} is not on the node {node}; all nodes need the same folders")
+    os.chdir(folder)
     return answer(work, task, 0, lambda: ray.get(queue.take.remote(number)))
 
 
-def workers_of(
-    on: str, work: str, jobs: int | None, device: str | None, places: Sequence[int] | None = None
-) -> Workers:
+def workers_of(on: str, work: str, jobs: int | None, device: str | None,
+               places: Sequence[int] | None = None) -> Workers:  # fmt: skip
     """Workers of this machine or of Ray; by default one for each GPU, or each core, at most one a place."""
     if on == RAY or on.startswith("ray://"):
         return RayWorkers(on, work, jobs, device, places)

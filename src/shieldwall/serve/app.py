@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketClose, WebSocketDisconnect, WebSocketState
 
@@ -47,44 +47,38 @@ _FILES = {"page.css": "text/css", "icon.svg": "image/svg+xml", **dict.fromkeys(_
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "cache-control": "no-store",
-}
+    "x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin", "cross-origin-opener-policy": "same-origin",
+}  # fmt: skip
 _TITLES = {"we": "weighted (WE)", "mme": "max-margin (MME)", "eas": "after smoothing (EAS)"}
 _log = logging.getLogger(__name__)
 
 
 def application(service: Service, names: Iterable[str] = ()) -> Starlette:
     """The page for these runs; `names` are host names that it is reached by, besides addresses."""
-    routes, static = _Routes(service), files("shieldwall.serve").joinpath("static")
-    contents = {"": Response(page(service), media_type="text/html")}
+    asked, static = _Routes(service), files("shieldwall.serve").joinpath("static")
+    routes: list[BaseRoute] = [
+        Route("/", Response(page(service), media_type="text/html"), methods=["GET"]),
+        Route("/test/{index}", asked.test_image), WebSocketRoute("/certify", asked.certify),
+        Route("/upload", asked.upload, methods=["POST"]), Route("/drawing", asked.drawing, methods=["POST"]),
+    ]  # fmt: skip
     for name, kind in _FILES.items():
-        contents[name] = Response(static.joinpath(name).read_bytes(), media_type=kind)
-    return Starlette(
-        routes=[
-            *(Route(f"/{name}", content, methods=["GET"]) for name, content in contents.items()),
-            Route("/test/{index}", routes.test_image),
-            Route("/upload", routes.upload, methods=["POST"]),
-            Route("/drawing", routes.drawing, methods=["POST"]),
-            WebSocketRoute("/certify", routes.certify),
-        ],
-        middleware=[Middleware(AccessCheck, names=["localhost", *names])],
-        exception_handlers={ImageRejected: _refuse, HTTPException: _refuse},
-    )
+        content = Response(static.joinpath(name).read_bytes(), media_type=kind)
+        routes.append(Route(f"/{name}", content, methods=["GET"]))
+    access = Middleware(AccessCheck, names=["localhost", *names])
+    handlers = {ImageRejected: _refuse, HTTPException: _refuse}
+    return Starlette(routes=routes, middleware=[access], exception_handlers=handlers)
 
 
 def page(service: Service) -> str:
-    """The page with what it needs to know of the runs, as JSON inside it."""
     text = files("shieldwall.serve").joinpath("static", "page.html.j2").read_text("utf-8")
     frame, (channels, height, width) = FRAMES.get(service.data), service.shape
-    runs = []
-    for run in service.runs:
-        titles = [_TITLES.get(name, vote_title(name).replace("we-", "WE, weights by ")) for name in run.votes]
-        votes = [{"name": name, "title": title} for name, title in zip(run.votes, titles, strict=True)]
-        runs.append({"family": run.family, "sigma": run.sigma, "votes": votes})
+
+    def titled(name: str) -> dict[str, str]:
+        title = _TITLES.get(name, vote_title(name).replace("we-", "WE, weights by "))
+        return {"name": name, "title": title}
+
+    runs = [{"family": r.family, "sigma": r.sigma, "votes": list(map(titled, r.votes))} for r in service.runs]
     known = {
         "classes": service.classes, "channels": channels, "height": height, "width": width,
         "tests": len(service.test), "pen": frame.pen if frame else None, "steps": STEPS,
@@ -134,8 +128,6 @@ class AccessCheck:
 
 
 class _Routes:
-    """What the page asks for, and the turns that its visitors take."""
-
     def __init__(self, service: Service) -> None:
         self._service, self._frame = service, FRAMES.get(service.data)
         self._visits: list[tuple[str, anyio.CancelScope]] = []
@@ -148,9 +140,8 @@ class _Routes:
         text, test = request.path_params["index"], self._service.test
         if not len(test):
             raise ImageRejected(404, f"the data set {self._service.data} is not on this machine")
-        index = int(text) if text.isdecimal() and len(text) <= _MAX_INDEX_DIGITS else len(test)
-        if index >= len(test):
-            name = live.shorten(text, _MAX_INDEX_DIGITS)
+        name = live.shorten(text, _MAX_INDEX_DIGITS)
+        if not name.isdecimal() or (index := int(name)) >= len(test):
             raise ImageRejected(404, f"there is no test image {name}: they go from 0 to {len(test) - 1}")
         truth = self._service.classes[int(test.labels[index])]
         pixels = live.to_pixels(test.images([index])[0])
@@ -160,15 +151,12 @@ class _Routes:
         return await self._prepare(request, from_upload, self._service.shape, self._frame)
 
     async def drawing(self, request: Request) -> Response:
-        frame = self._frame
-        if frame is None:
+        if self._frame is None:
             data = self._service.data
             raise ImageRejected(404, f"drawings are for handwritten digits; these runs are on {data}")
-        return await self._prepare(request, from_drawing, frame)
+        return await self._prepare(request, from_drawing, self._frame)
 
-    async def _prepare(
-        self, request: Request, prepare: Callable[..., PreparedImage], *arguments: object
-    ) -> Response:
+    async def _prepare(self, request: Request, prepare: Callable[..., PreparedImage], *how: Any) -> Response:
         """The image, once no other file of this client and few of others are being read."""
         turn = self._upload_of.setdefault(_client(request), anyio.Lock())
         if turn.statistics().tasks_waiting >= MAX_WAITING:
@@ -178,7 +166,7 @@ class _Routes:
             async with self._decoding:
                 try:
                     with anyio.fail_after(DECODE_SECONDS):
-                        image = await to_process.run_sync(prepare, content, *arguments, cancellable=True)
+                        image = await to_process.run_sync(prepare, content, *how, cancellable=True)
                 except TimeoutError as error:
                     reason = f"the image takes longer than {DECODE_SECONDS:g} seconds to decode"
                     raise ImageRejected(TOO_LARGE, f"{reason}; choose a smaller one") from error
@@ -240,11 +228,11 @@ class _Routes:
                     await job.tell(socket, message)
             except WebSocketDisconnect:
                 raise
-            except Exception as error:  # one job's fault must not end the others'
-                reason = str(error)
-                if not isinstance(error, UserError):
-                    _log.exception("a job failed")
-                    reason = "the server failed at this image; its console says why"
+            except UserError as error:
+                await job.tell(socket, {"type": "error", "message": str(error)})
+            except Exception:  # one job's fault must not end the others'
+                _log.exception("a job failed")
+                reason = "the server failed at this image; its console says why"
                 await job.tell(socket, {"type": "error", "message": reason})
 
 

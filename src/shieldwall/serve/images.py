@@ -31,8 +31,6 @@ class PreparedImage:
 
 @dataclass(frozen=True)
 class Frame:
-    """What handwriting is made to look like."""
-
     side: int
     box: tuple[int, int]  # width and height that the ink is fitted into, in parts of a pixel
     parts: int  # in how many parts a pixel's side is divided
@@ -54,31 +52,27 @@ def from_upload(content: bytes, shape: tuple[int, int, int], frame: Frame | None
     size = f"{picture.size[0]} x {picture.size[1]}"
     is_of_model_size = picture.size == (width, height)
     grey = " in grey" if channels == 1 and not picture.is_grey else ""
-    if frame is not None:
-        ink, inverted = _bright_ink(picture.image)
-        if is_of_model_size:
-            return PreparedImage(ink[:, :, None], f"{size} pixels{grey}, {inverted or 'as they are'}")
-        steps = f"{inverted and 'inverted, '}cut to the ink, resized and centred in {width} x {height}{grey}"
-        return PreparedImage(center_ink(ink, frame)[:, :, None], f"{size} pixels, {steps}")
+    ink, inverted = (np.asarray(picture.image), "") if frame is None else _bright_ink(picture.image)
     if is_of_model_size:
-        return PreparedImage(_rows(picture.image), f"{size} pixels{grey}, as they are")
+        return PreparedImage(_rows(ink), f"{size} pixels{grey}, {inverted or 'as they are'}")
+    if frame is not None:
+        steps = f"{inverted and 'inverted, '}cut to the ink, resized and centred in {width} x {height}{grey}"
+        return PreparedImage(_rows(center_ink(ink, frame)), f"{size} pixels, {steps}")
     fitted = ImageOps.fit(picture.image, (width, height), Image.Resampling.BOX)
     cut = "" if picture.size[0] * height == picture.size[1] * width else "cut to the middle and "
-    return PreparedImage(_rows(fitted), f"{size} pixels, {cut}resized to {width} x {height}{grey}")
+    note = f"{size} pixels, {cut}resized to {width} x {height}{grey}"
+    return PreparedImage(_rows(np.asarray(fitted)), note)
 
 
 def from_drawing(content: bytes, frame: Frame) -> PreparedImage:
-    """A drawing, bright on black, as a PNG."""
     ink = _not_blank(read_picture(content, "L").image)
     note = f"your drawing, resized and centred in {frame.side} x {frame.side}"
-    return PreparedImage(center_ink(ink, frame)[:, :, None], note)
+    return PreparedImage(_rows(center_ink(ink, frame)), note)
 
 
 def center_ink(ink: Pixels, frame: Frame) -> Pixels:
-    """Bright ink on black, of any size -> (side, side), anti-aliased, the full range of grey used.
-
-    Ink is what is at least half as bright as the brightest.
-    """
+    """Bright ink on black, of any size -> (side, side), anti-aliased, the full range of grey used; what is at
+    least half as bright as the brightest is ink."""
     rows, columns = (np.flatnonzero((2.0 * ink >= ink.max()).any(axis)) for axis in (1, 0))
     cropped = Image.fromarray(ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
     scale = min(room / extent for room, extent in zip(frame.box, cropped.size, strict=True))
@@ -112,6 +106,5 @@ def _not_blank(image: Image.Image) -> Pixels:
     return grey
 
 
-def _rows(image: Image.Image) -> Pixels:
-    pixels = np.asarray(image, dtype=np.uint8)
+def _rows(pixels: Pixels) -> Pixels:
     return pixels[:, :, None] if pixels.ndim == 2 else pixels

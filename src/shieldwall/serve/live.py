@@ -65,8 +65,6 @@ class Start:
 
 @dataclass(frozen=True)
 class LiveCertificate:
-    """What is known after some of the samples."""
-
     draws: int
     counts: list[int]  # how often each class won; for ensemble-after-smoothing, the most of a member
     chosen: int  # the class that the first n0 samples return most often, so far if they are not made
@@ -79,20 +77,18 @@ def parse(text: str, service: Service) -> Start | int:
     """The message, if it is one that a page sends: a job, or the number of the one to stop."""
     try:
         message: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError("a message must be JSON") from error
+    except (ValueError, RecursionError):
+        message = None
     if not isinstance(message, dict):
         raise UserError("a message must be a JSON object")
-    kind, vote = message.get("type"), message.get("vote")
-    job = _int("job", message.get("job"), 0, _MAX_JOB)
+    kind, vote, pixels = (message.get(name) for name in ("type", "vote", "pixels"))
+    job = _int(message, "job", 0, _MAX_JOB)
     if kind == "stop":
         return job
     check(kind == "start", "a message is of type start or stop", shorten(repr(kind)))
-    run = service.runs[_int("run", message.get("run"), 0, len(service.runs) - 1)]
-    if not isinstance(vote, str) or vote not in run.votes:
-        raise UserError(f"vote must be one of {', '.join(run.votes)}; given: {shorten(repr(vote))}")
-    n = _int("n", message.get("n"), MIN_N, MAX_N)
-    return Start(job, run, vote, n, _image(message.get("pixels"), service.shape))
+    run = service.runs[_int(message, "run", 0, len(service.runs) - 1)]
+    check(vote in [*run.votes], f"vote must be one of {', '.join(run.votes)}", shorten(repr(vote)))
+    return Start(job, run, str(vote), _int(message, "n", MIN_N, MAX_N), _image(pixels, service.shape))
 
 
 def replies(start: Start, stopped: threading.Event, device: torch.device) -> Iterator[Message]:
@@ -114,10 +110,10 @@ def replies(start: Start, stopped: threading.Event, device: torch.device) -> Ite
 def certificates(start: Start, seed: int, device: torch.device) -> Iterator[LiveCertificate]:
     """What is known after each turn; the last has n samples."""
     run = start.run
+    rule = FixedSampleSize(start.n, Sequential(start.n))
     sampler = Sampler(
-        run.members, run.votes[start.vote], run.noise, run.n0,
-        FixedSampleSize(start.n, Sequential(start.n)), seed=seed, shape=start.image.shape, device=device,
-        batch_size=run.batch_size,
+        run.members, run.votes[start.vote], run.noise, run.n0, rule, seed=seed, shape=start.image.shape,
+        device=device, batch_size=run.batch_size,
     )  # fmt: skip
     look, deadline = FIRST_VIEW, time.monotonic() + TURN_SECONDS
     for counts in sampler.stream(start.image):
@@ -134,7 +130,6 @@ def largest_radius(start: Start) -> float:
 
 
 def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]:
-    """Noisy copies of the image as pictures, and the votes on each."""
     run, shape = start.run, (NUM_COPIES, *start.image.shape)
     generator = seeds.generator(device, seed, "copies")
     noisy = run.noise.perturb(start.image.to(device), run.noise.sample(shape, generator))
@@ -144,7 +139,6 @@ def noisy_copies(start: Start, seed: int, device: torch.device) -> list[Message]
 
 
 def png_address(image: Tensor) -> str:
-    """(C, H, W), clipped to [0, 1], as an address that an <img> takes."""
     rows = to_pixels(image)
     buffer = io.BytesIO()
     Image.fromarray(rows[:, :, 0] if rows.shape[2] == 1 else rows).save(buffer, "PNG")
@@ -162,16 +156,16 @@ def _certificate(start: Start, counts: Counts) -> LiveCertificate:
     chosen = int(selection.argmax()) % selection.shape[-1]
     if not draws:
         return LiveCertificate(draws, most, chosen, label=None, radius=0.0, p_lower=0.0)
+    certify = eas_from_counts if start.vote == EAS else certificates_from_counts
     if start.vote == EAS:
-        certify, selection, estimation = eas_from_counts, selection[None], estimation[None]
-    else:
-        certify = certificates_from_counts
+        selection, estimation = selection[None], estimation[None]
     run, bound, size = start.run, Sequential(start.n), start.image.numel()
     certificate = certify(selection, estimation, run.noise, run.alpha, bound=bound, size=size)
     assert certificate.p_lower is not None
-    label, radius = int(certificate.labels[0]), float(certificate.radii[0])
-    label_shown = None if label == ABSTAIN else label
-    return LiveCertificate(draws, most, chosen, label_shown, radius, float(certificate.p_lower[0]))
+    label = None if certificate.labels[0] == ABSTAIN else int(certificate.labels[0])
+    return LiveCertificate(
+        draws, most, chosen, label, float(certificate.radii[0]), float(certificate.p_lower[0])
+    )
 
 
 def _share(start: Start) -> float:
@@ -191,13 +185,15 @@ def _image(pixels: object, shape: tuple[int, int, int]) -> Tensor:
     except (ValueError, binascii.Error) as error:
         raise UserError("pixels must be bytes in base64") from error
     size = height * width * channels
-    rule = f"pixels must be {height} x {width} x {channels} = {size} bytes"
-    check(len(content) == size, rule, len(content))
+    check(
+        len(content) == size, f"pixels must be {height} x {width} x {channels} = {size} bytes", len(content)
+    )
     rows = np.frombuffer(content, dtype=np.uint8).reshape(height, width, channels)
     return to_float(torch.from_numpy(rows.copy()).permute(2, 0, 1).contiguous())
 
 
-def _int(name: str, value: object, least: int, most: int) -> int:
+def _int(message: Message, name: str, least: int, most: int) -> int:
+    value = message.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         rule = f"{name} must be a whole number from {least:,} to {most:,}"
         raise UserError(f"{rule}; given: {shorten(repr(value))}")

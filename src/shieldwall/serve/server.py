@@ -5,8 +5,8 @@ import errno
 import math
 import os
 import socket
+from collections import Counter
 from ipaddress import ip_address
-from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -19,8 +19,7 @@ PORT = 8080
 _PORTS_TRIED = 20
 HEADER_SECONDS = 20.0  # how long a connection may stay without a whole request
 MAX_CONNECTIONS = 512
-_MAX_HEADER_BYTES = 16_384
-_MESSAGE_MARGIN = 4_096
+_MAX_HEADER_BYTES, _MESSAGE_MARGIN = 16_384, 4_096
 
 
 def listen(host: str, port: int | None = None) -> socket.socket:
@@ -28,9 +27,8 @@ def listen(host: str, port: int | None = None) -> socket.socket:
     ports = range(PORT, PORT + _PORTS_TRIED) if port is None else [port]
     for number in ports:
         try:
-            family, *_, address = socket.getaddrinfo(
-                host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
+            places = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, *_, address = places[0]
             return socket.create_server(address, family=family, backlog=128)
         except (socket.gaierror, UnicodeError) as error:
             raise UserError(f"--host {host!r} is no name or address of this machine") from error
@@ -43,7 +41,6 @@ def listen(host: str, port: int | None = None) -> socket.socket:
 
 
 def address_of(sock: socket.socket) -> str:
-    """The page's address for a browser on this machine."""
     host, port = sock.getsockname()[:2]
     address = ip_address(host)
     if address.is_unspecified:
@@ -64,11 +61,9 @@ class Connection(H11Protocol):  # of uvicorn's two, the one whose headers have a
         super().connection_made(transport)
         self._watch()
         if len(self.connections) > MAX_CONNECTIONS:
-            by_client: dict[object, list[Any]] = {}
-            for other in self.connections:
-                client, *_ = getattr(other, "client", None) or [None]
-                by_client.setdefault(client, []).append(other)
-            max(by_client.values(), key=len)[0].transport.abort()
+            clients = [(getattr(other, "client", None) or [None])[0] for other in self.connections]
+            busiest = Counter(clients).most_common(1)[0][0]
+            list(self.connections)[clients.index(busiest)].transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -30,8 +30,6 @@ _SIGMA = re.compile(r"-[0-9.]+$")
 
 @dataclass(frozen=True)
 class ServedRun:
-    """A trained run, ready to classify."""
-
     family: str  # what it shares with runs that differ by sigma alone
     sigma: float
     noise: Noise
@@ -44,8 +42,6 @@ class ServedRun:
 
 @dataclass(frozen=True)
 class Service:
-    """All runs of a page, and the images they are for."""
-
     data: str
     classes: tuple[str, ...]
     shape: tuple[int, int, int]
@@ -61,37 +57,31 @@ def load_service(paths: Sequence[Path], data_dir: Path | None = None, device: st
     runs = [RunFolder(path) for path in paths]
     for run in runs:
         run.check_trained()
-        if run.recipe.data != runs[0].recipe.data:
-            raise UserError(
-                f"one page serves one data set: {runs[0].path} is on {runs[0].recipe.data}, "
-                f"{run.path} on {run.recipe.data}; serve them on two ports"
-            )
-    torch_device = resolve_device(device)
-    dataset = _dataset(runs[0].recipe.data, data_dir)
+        if (data := run.recipe.data) != (first := runs[0].recipe.data):
+            both = f"{runs[0].path} is on {first}, {run.path} on {data}"
+            raise UserError(f"one page serves one data set: {both}; serve them on two ports")
+    name, torch_device = runs[0].recipe.data, resolve_device(device)
+    if datasets.place(name, data_dir) is not None:
+        dataset = datasets.load(name, data_dir)
+    else:
+        shape, classes = datasets.dataset_spec(name)
+        empty = TensorSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+        dataset = Dataset(name, empty, empty, classes, shape)
     named = zip(runs, _families(runs), strict=True)
     served = tuple(_served_run(run, family, dataset, torch_device) for run, family in named)
     return Service(dataset.name, dataset.classes, dataset.shape, dataset.test, torch_device, served)
 
 
-def _dataset(name: str, data_dir: Path | None) -> Dataset:
-    """The data set, without its images where they are not here."""
-    shape, classes = datasets.dataset_spec(name)
-    if datasets.place(name, data_dir) is not None:
-        return datasets.load(name, data_dir)
-    empty = TensorSplit(torch.empty(0, *shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
-    return Dataset(name, empty, empty, classes, shape)
-
-
 def _families(runs: Sequence[RunFolder]) -> list[str]:
     """Recipes' names without their sigma; runs with equal names are named by their folders."""
-    named = [(_SIGMA.sub("", run.recipe.name), run.recipe.sigma) for run in runs]
-    repeats = Counter(named)
-    for k, (run, (name, sigma)) in enumerate(zip(runs, list(named), strict=True)):
-        if repeats[name, sigma] > 1:
-            named[k] = f"{name} ({run.path.resolve().name})", sigma
-    if len(set(named)) < len(runs):
+    names = [_SIGMA.sub("", run.recipe.name) for run in runs]
+    repeats = Counter((name, run.recipe.sigma) for name, run in zip(names, runs, strict=True))
+    for k, run in enumerate(runs):
+        if repeats[names[k], run.recipe.sigma] > 1:
+            names[k] += f" ({run.path.resolve().name})"
+    if len({(name, run.recipe.sigma) for name, run in zip(names, runs, strict=True)}) < len(runs):
         raise UserError(f"a run was given twice: {', '.join(str(run.path) for run in runs)}")
-    return [name for name, _ in named]
+    return names
 
 
 def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.device) -> ServedRun:
@@ -101,18 +91,14 @@ def _served_run(run: RunFolder, family: str, dataset: Dataset, device: torch.dev
     names += [f"{WE}-{method}" for method in tuned]
     votes = {name: vote_set([name], number, tuned).counted for name in names}
     batch_size = _batch_size(members, list(chain.from_iterable(votes.values())), dataset.shape, device)
-    return ServedRun(
-        family, run.recipe.sigma, noise_of(run.recipe), members, votes,
-        certification.n0, certification.alpha, batch_size,
-    )  # fmt: skip
+    noise, n0, alpha = noise_of(run.recipe), certification.n0, certification.alpha
+    return ServedRun(family, run.recipe.sigma, noise, members, votes, n0, alpha, batch_size)
 
 
-def _batch_size(
-    members: Sequence[nn.Module], votes: Sequence[Vote], shape: tuple[int, int, int], device: torch.device
-) -> int:
+def _batch_size(members: Sequence[nn.Module], votes: Sequence[Vote], shape: tuple[int, int, int],
+                device: torch.device) -> int:  # fmt: skip
     """The largest doubling of the smallest batch that is still quick."""
-    classify = Labeler(members, votes, device)
-    most = max(1, BATCH_BYTES // (4 * math.prod(shape)))
+    classify, most = Labeler(members, votes, device), max(1, BATCH_BYTES // (4 * math.prod(shape)))
     largest = min(most, default_batch_size(device, shape, draws=100_000))
     size = min(SMALLEST_BATCH, largest)
     classify(torch.zeros((size, *shape), device=device))
