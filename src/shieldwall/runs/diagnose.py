@@ -15,6 +15,7 @@ from shieldwall.ensembles.votes import default_vote_names
 from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes import Certification
+from shieldwall.results.checks import Sums
 from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, noise_of
@@ -30,7 +31,7 @@ def diagnose_run(
     every: int | None = None, limit: int | None = None, seed: int | None = None,
     data_dir: Path | None = None, device: str | None = None, console: Console = QUIET,
 ) -> Diagnosis:  # fmt: skip
-    """What the theory says about a trained run. Only its environment file is written.
+    """What the theory says about a trained run. Only its environment file and the digest of that are written.
 
     Args:
         r: the radius of ERI; by default the noise's sigma.
@@ -70,4 +71,6 @@ def diagnose_run(
                 ))  # fmt: skip
                 show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")
         run.note_environment("diagnose", environment.describe(trained.device))
+        if Sums.read(run.path).by_name:  # a run that is older than digests stays without them
+            run.seal("environment.json")
     return Diagnosis(rows, r, noise.sigma, {"draws": draws, **plan.settings()})
