@@ -22,7 +22,7 @@ Name = Annotated[str, typer.Argument(help="A study's name (`shieldwall study lis
 Rows = Annotated[str, Option(help="Only the rows that match, such as 'drt*', and what they start from.")]
 Sigma = Annotated[str, Option(show_default="all", help="Only these sigmas, such as 0.5,1.0.")]
 Scale = Annotated[str, Option(
-    help="A share of the epochs, inputs and draws, such as 0.1; `tiny` to try it out.")]  # fmt: skip
+    help="A share of the epochs, inputs and noise samples, such as 0.1; `tiny` to try it out.")]  # fmt: skip
 Runs = Annotated[list[Path] | None, Option(
     "--runs", show_default="runs",
         help="Folder with runs, made by a study or by hand; new ones go to the first.")]  # fmt: skip

@@ -67,7 +67,7 @@ def smoothed_first_order(
     a multiple of `groups`.
     """
     given = f"{draws} draws in {groups} groups"
-    check(groups >= 3 and draws >= groups, "draws must make at least 3 groups", given)
+    check(groups >= 3 and draws >= groups, "each of 3 groups or more needs a draw", given)
     parts = []
     for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True):
         generator = seeds.generator(x.device, seed, "theory", index)
