@@ -516,6 +516,8 @@ def test_progress_shows_the_speed_and_what_stopping_early_saves(shieldwall: Shie
         f"samples that bound: {draws / 4:,.0f} per input on average; radius 0.5 takes 346 if all agree, "
         f"and {fewest:.0f} in any test"
     )
+    far = shieldwall("certify", trained, "--limit", 1, "--radii", 5, "--to", "far").out.splitlines()
+    assert far[-2].endswith(f"per input on average; {N:,} samples cannot certify radius 5")
 
 
 def test_a_terminal_of_80_columns_has_room_for_all_of_it():

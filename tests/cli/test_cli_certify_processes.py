@@ -88,6 +88,14 @@ def test_shards_leave_out_what_is_certified_already(shieldwall: Shieldwall, trai
     assert timeless(trained) == timeless(trained, folder="whole")
 
 
+def test_the_command_that_merges_is_printed_and_takes_a_pretrained_name(shieldwall: Shieldwall):
+    certify = ["certify", "digits-gaussian-0.25", "--limit", "2", "-n", "100", "--to", "parts", "--shard"]
+    shieldwall(*certify, "1/2")
+    printed = shieldwall(*certify, "2/2").out.splitlines()[-1]
+    assert printed.endswith("shieldwall merge runs/digits-gaussian-0.25 --to parts")
+    assert shieldwall("merge", "digits-gaussian-0.25", "--to", "parts").code == 0
+
+
 def test_shards_are_not_merged_before_all_are_done(shieldwall: Shieldwall, trained: Path):
     refused(shieldwall("merge", trained), f"{trained} has no shards of certificates to merge", "--shard K/N")
     assert shieldwall("certify", trained, "--limit", 6, "--shard", "1/3").code == 0

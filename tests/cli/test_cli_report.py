@@ -174,5 +174,7 @@ def test_held_out_images_choose_what_the_test_images_show(shieldwall: Shieldwall
 def test_what_has_none_of_the_votes_is_named(shieldwall: Shieldwall, run: Path, tmp_path: Path) -> None:
     log = tmp_path / "sigma_0.25"
     log.write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t0:00:01\n")
-    done = shieldwall("report", run, log, "--votes", "we")
-    assert "left out, as it has none of these votes: sigma_0.25" in done.out
+    shieldwall("certify", run, "--limit", "1", "--votes", "member-1", "--to", "first")
+    first, *table = shieldwall("report", run, run / "first", log, "--votes", "we").out.splitlines()
+    assert first == "left out, as it has none of these votes: smoke (first)"
+    assert any(line.startswith("sigma_0.25 ") for line in table)  # it does not say its vote, so it is shown

@@ -321,6 +321,22 @@ def test_tables_of_other_tools_are_unverified(shieldwall: Shieldwall, tmp_path: 
     assert shieldwall("verify", log).out == f"{log}: unverified: it has no counts to check\n"
 
 
+def test_a_folder_of_runs_is_not_checked_as_one(shieldwall: Shieldwall, run: Path):
+    refused(shieldwall("verify", run.parent), "is a folder of runs; give each of them: shieldwall verify")
+    (run.parent / "packed").mkdir()
+    pack(run, run.parent / "packed" / "run.tar.xz")
+    refused(shieldwall("verify", run.parent / "packed"), "is a folder of runs")
+
+
+def test_a_diagnosis_leaves_a_verified_run(shieldwall: Shieldwall, run: Path):
+    assert shieldwall("theory", "diagnose", run, "--limit", "1", "--draws", "60").code == 0
+    assert shieldwall("verify", run).out == f"{run}: verified: 30 inputs, 5 votes; 11 digests\n"
+    for name in ("SHA256SUMS", "environment.json"):
+        (run / name).unlink()
+    assert shieldwall("theory", "diagnose", run, "--limit", "1", "--draws", "60").code == 0
+    assert not (run / "SHA256SUMS").exists()
+
+
 def test_drawing_again_compares_counts(shieldwall: Shieldwall, run: Path):
     done = shieldwall("verify", run, "--redraw", 3)
     assert done.code == 0, done

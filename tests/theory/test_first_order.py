@@ -222,7 +222,7 @@ def test_members_are_left_as_they_were():
 
 def test_mistakes():
     x, y = some_inputs(1)
-    with pytest.raises(UserError, match="at least 3 groups; given: 10 draws in 20 groups"):
+    with pytest.raises(UserError, match="3 groups or more needs a draw; given: 10 draws in 20 groups"):
         smoothed_first_order([network(0)], x, y, Gaussian(0.5), draws=10)
     found = at_point(0)
     with pytest.raises(UserError, match=r"2 members need 2 weights.*given: \[1.0\]"):

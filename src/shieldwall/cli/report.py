@@ -87,7 +87,7 @@ def report_command(
     held_out = held_out_records(records, choose_on) if choose_on else ()
     rows = rows_of(records, chosen_votes, best_over=over, held_out=held_out)
     for record in records:
-        if chosen_votes and not set(chosen_votes) & record.certificates.keys():
+        if record.is_run and chosen_votes and not set(chosen_votes) & record.certificates.keys():
             say(f"left out, as it has none of these votes: {record.name}")
     comparison = Comparison(rows, chosen_radii, intervals)
     for _, of_scale in groupby(sorted(rows, key=scale_key), scale_key) if is_board else [("", iter(rows))]:

@@ -177,7 +177,8 @@ def certify_command(
         jobs=1 if jobs is None and on == "local" else jobs, on=on, data_dir=data_dir, console=console, **how,
     )  # fmt: skip
     if shard is not None:
-        say(f"next, once all shards are done: shieldwall merge {certified.path}")
+        same = "" if to == CERTIFICATES else f" --to {to}"
+        say(f"next, once all shards are done: shieldwall merge {certified.path}{same}")
     else:
         _say_report(certified.path, to)
 
@@ -186,7 +187,7 @@ def merge_command(run: Run, to: Annotated[str, opt("The same as for `certify`.")
     """Put the shards of `certify --shard` together, to the files that one process writes."""
     from shieldwall.runs.shards import merge_run
 
-    _say_report(merge_run(run, to=to, console=console).path, to)
+    _say_report(merge_run(resolve_run(run, to_write=True), to=to, console=console).path, to)
 
 
 def _say_report(run: Path, to: str) -> None:

@@ -181,7 +181,11 @@ def _write(all_counts: Iterator[Counts], writer: files.CertificateWriter, plan: 
     if isinstance(rule := plan.stopping, StopAtRadii) and draws:
         largest = rule.radii[-1]
         floor = fewest_draws(plan.ball, largest, rule.alpha)
-        takes = f"radius {largest:g} takes {rule.draws_if_sure:,} if all agree, and {floor:,.0f} in any test"
+        if floor > rule.n:
+            takes = f"{rule.n:,} samples cannot certify radius {largest:g}"
+        else:
+            sure = f"{rule.draws_if_sure:,} if all agree"
+            takes = f"radius {largest:g} takes {sure}, and {floor:,.0f} in any test"
         say(console, f"samples that bound: {draws / done:,.0f} per input on average; {takes}")
 
 

@@ -15,6 +15,7 @@ from shieldwall.ensembles.votes import default_votes
 from shieldwall.errors import UserError, check
 from shieldwall.noise.distributions import Gaussian
 from shieldwall.recipes import Certification
+from shieldwall.results.checks import Sums
 from shieldwall.runs import environment
 from shieldwall.runs.folder import RunFolder
 from shieldwall.runs.trained import TrainedRun, noise_of
@@ -29,7 +30,8 @@ def diagnose_run(path: Path | str, *, r: float | None = None, draws: int = 200, 
                  data_dir: Path | None = None, device: str | None = None,
                  console: Console = QUIET) -> Diagnosis:  # fmt: skip
     """What the theory says about a trained run, with `r`, the radius of ERI, by default sigma, and `draws`
-    noise samples for the gradients of soft-smoothed members. Only its environment file is written."""
+    noise samples for the gradients of soft-smoothed members. Only its environment file, and the digest of
+    that, are written."""
     run = RunFolder(path)
     recipe, noise = run.recipe, noise_of(run.recipe)
     if recipe.members < 2:
@@ -62,4 +64,6 @@ def diagnose_run(path: Path | str, *, r: float | None = None, draws: int = 200, 
                 ))  # fmt: skip
                 show(done, f"{done / (time.perf_counter() - began):.3g} inputs/s")
         run.note_environment("diagnose", environment.describe(trained.device))
+        if Sums.read(run.path).by_name:  # a run that is older than digests stays without them
+            run.seal("environment.json")
     return Diagnosis(rows, r, noise.sigma, {"draws": draws, **plan.settings()})

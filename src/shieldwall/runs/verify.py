@@ -14,7 +14,7 @@ import numpy as np
 from shieldwall.errors import UserError
 from shieldwall.files import check_seal
 from shieldwall.recipes import Certification
-from shieldwall.results.archive import RUN_FILES
+from shieldwall.results.archive import RUN_FILES, SUFFIX
 from shieldwall.results.certificate_writer import HELD_OUT, SPLIT, WANTED, read_settings
 from shieldwall.results.certificates import NOT_BOUNDED, Certificates, Ints, parse, split_call
 from shieldwall.results.checks import SEALED, SUMS, Sums, certificate_names, check_votes, sha256
@@ -26,6 +26,7 @@ from shieldwall.vocabulary import member_vote
 if TYPE_CHECKING:
     from shieldwall.runs.trained import TrainedRun
 
+_RUNS = ("recipe.yaml", f"*{SUFFIX}")  # the files that show that a folder is of runs
 _ROUNDING = 1e-9  # relative: SciPy's versions differ in the last digits of a bound
 _CHANCE = 1e-6  # how often two counts of the same distribution are refused, per input and vote
 
@@ -49,6 +50,8 @@ def verify_run(path: Path | str, redraw: int = 0, *, data_dir: Path | None = Non
     path = Path(path)
     if not path.exists():
         raise UserError(f"{path} does not exist")
+    if path.is_dir() and not _is_run_folder(path) and any(any(path.rglob(name)) for name in _RUNS):
+        raise UserError(f"{path} is a folder of runs; give each of them: shieldwall verify {path}/*")
     folder = path if path.is_dir() else path.parent
     if (folder / "settings.yaml").is_file() and _is_run_folder(folder.resolve().parent):
         path = folder.resolve().parent
@@ -256,11 +259,12 @@ def _redraw(trained: "TrainedRun", record: RunRecord, number: int) -> str:
                     said = f"its counts are {before.tolist()}; drawn again, they are {now.tolist()}"
                     raise _OtherCountsError(f"{folder}: {vote}.tsv, input {index}: {said}")
                 largest = max(largest, difference)
+    drawn = f"{len(rows)} input{'s' * (len(rows) != 1)} drawn again"
     if not largest:
-        return f"{len(rows)} inputs drawn again: equal counts"
+        return f"{drawn}: equal counts"
+    made_with = f"(made with torch {made.get('torch')} on {made.get('device')})"
     counts_are = f"counts differ by at most {largest} of {certification.n}, as rounding or noise differs here"
-    where = f"torch {made.get('torch')} on {made.get('device')}"
-    return f"{len(rows)} inputs drawn again: {counts_are} (made with {where})"
+    return f"{drawn}: {counts_are} {made_with}"
 
 
 def _p_value(ours: Ints, theirs: Ints) -> float:

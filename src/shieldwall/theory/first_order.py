@@ -63,8 +63,8 @@ def smoothed_first_order(
     The seed and an input's index determine its noise, which all members share. `draws` is rounded down to
     a multiple of `groups`.
     """
-    is_enough = groups >= 3 and draws >= groups
-    check(is_enough, "draws must make at least 3 groups", f"{draws} draws in {groups} groups")
+    given = f"{draws} draws in {groups} groups"
+    check(groups >= 3 and draws >= groups, "each of 3 groups or more needs a draw", given)
     parts = []
     for image, index in zip(x, range(len(x)) if indices is None else indices, strict=True):
         generator = seeds.generator(x.device, seed, "theory", index)
