@@ -65,8 +65,9 @@ def train_run(recipe: Recipe, path: Path | str, *, data_dir: Path | None = None,
             if world.broadcast(run.is_trained()):
                 say(console, f"{run.path} is trained already")
                 with _curves(run, tensorboard) as write:
-                    log = read_file(run.path / "training.jsonl") if tensorboard else b""
-                    write([json_value(line, f"{run.path}: a line of the log") for line in log.splitlines()])
+                    path = run.path / "training.jsonl"
+                    log = read_file(path) if tensorboard else b""
+                    write([json_value(line, f"a line of {path}") for line in log.splitlines()])
                 return run
             if run.checkpoint.is_file() and run.environment().get("train", {}).get("code_sha256") != code:
                 changed = f"the code of the model {recipe.model} has changed since {run.path} was started"
