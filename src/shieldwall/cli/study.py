@@ -21,9 +21,7 @@ study_app = typer.Typer(cls=PlainGroup, help=_HELP, no_args_is_help=True)
 Name = Annotated[str, arg("A study's name (`shieldwall study list`) or a YAML file.")]
 Rows = Annotated[str, opt("Only the rows that match, such as 'drt*', and what they start from.")]
 Sigma = Annotated[str, opt("Only these sigmas, such as 0.5,1.0.", "all")]
-Scale = Annotated[
-    str, opt("A share of epochs, inputs and noise samples, such as 0.1; `tiny` to try it out.")
-]
+Scale = Annotated[str, opt("A share of epochs, inputs and noise samples, such as 0.1; `tiny` to try it out.")]
 Runs = Annotated[list[Path] | None, opt("--runs",
     "Folder with runs, made by a study or by hand; new ones go to the first.", "runs")]  # fmt: skip
 
