@@ -27,6 +27,7 @@ from shieldwall.smoothing.stopping import StopAtRadii, fewest_draws
 
 ROOT = Path(__file__).parents[1]
 VOTES = ("member-1", "we")
+USUAL = 3  # members
 NUMBERS = (1_000, 10_000, 100_000)
 IN_SIGMAS = (0.5, 1.25, 2.0, 2.5, 3.0, 3.5)
 VORACEK = {0.5: (531, 635), 1.25: (2_169, 2_557), 2.0: (2_130, 2_670)}
@@ -185,7 +186,9 @@ def method(run: RunRecord) -> str:
     name = method_of(run.base, run.recipe.sigma if run.recipe else None)
     objective = dict(run.recipe.objective) if run.recipe else {}
     weights = [f"{objective[key]:g}" for key in ("rho_gd", "rho_cm") if key in objective]
-    return f"{name} ({', '.join(weights)})" if weights else name
+    members = [f"{run.recipe.members} members"] if run.recipe and run.recipe.members != USUAL else []
+    in_brackets = ", ".join(weights + members)
+    return f"{name} ({in_brackets})" if in_brackets else name
 
 
 def one_of_each(runs: Iterable[RunRecord]) -> list[RunRecord]:
@@ -225,7 +228,9 @@ def page(root: Path) -> str:
         (run.recipe and run.recipe.data, run.recipe and run.recipe.sigma): run
         for run in sorted(large, key=lambda run: run.certificates["we"].acr())
     }
-    gaussian = [run for run in large if "gaussian" in method(run) and run.recipe and run.recipe.members == 3]
+    gaussian = [
+        run for run in large if "gaussian" in method(run) and run.recipe and run.recipe.members == USUAL
+    ]
     text += f"\n## n\n\n{prose(SAMPLES)}"
     for run in large:
         if run not in gaussian and run not in best.values():

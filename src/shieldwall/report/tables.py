@@ -22,7 +22,7 @@ _BOUND = f"sampling stopped early: an ACR with {AT_LEAST} is a lower bound"
 STOPPED_EARLY = f"{_BOUND}; radii may be smaller than with all n samples"
 Spec = Callable[[str], tuple[Any, Sequence[str]]]  #: shape and names of classes of a data set, by its name
 _LEVELS = (0.5, 0.9, 0.99, 0.999)
-_MOST_CLASSES = 10
+_MOST_CLASSES, _NAMED = 10, 3
 _NUM_DIGITS, _MAX_DECIMALS = 3, 9
 _NOISE = {"exact-gaussian": "exact Gaussian", "laplace": "Laplace"}
 
@@ -71,10 +71,13 @@ def accuracy_table(
 
 def _varied(rows: Sequence[Row]) -> list[Column]:
     """A column for each key of the recipes in which runs of the same name differ."""
-    varied = [{} if row.is_envelope else row.record.varied for row in rows]
+    varied = [{} if row.is_envelope else dict(row.record.varied) for row in rows]
     keys = dict.fromkeys(key for of_run in varied for key in of_run)
     if all(row.seeds > 1 for row in rows):
         keys.pop("seed", None)
+    for row, of_run in zip(rows, varied, strict=True):
+        if row.seeds > 1:
+            of_run.pop("seed", None)
     return [_plain(("", key), [of_run.get(key, "") for of_run in varied]) for key in keys]
 
 
@@ -190,6 +193,7 @@ def notes(rows: Sequence[Row], *, intervals: bool = False) -> list[str]:
 def _about_classes(rows: Sequence[Row], radii: Sequence[float]) -> list[str]:
     by_title = {log.title: carried(log.certificates, radii) for row in rows for log in row.logs}
     parts = [f"{title} at {c[0]:g}: {c[2]} of {c[3]} of class {c[1]}" for title, c in by_title.items() if c]
+    parts = [*parts[:_NAMED], *[f"and {len(parts) - _NAMED} more"] * (len(parts) > _NAMED)]
     return [f"warning: most inputs certified are of one class ({'; '.join(parts)})"] if parts else []
 
 

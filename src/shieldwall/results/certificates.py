@@ -161,7 +161,7 @@ class Certificates:
         name = f"{'mean radius' if self.truth is None else 'ACR'}{' at least' * self.stopped_early}"
         pixels = "[{:g}, {:g}]".format(*self.value_range) if self.value_range else "any range"
         parts = [
-            f"{len(self):,} inputs",
+            f"{len(self):,} input{'s' * (len(self) != 1)}",
             f"{100 * self.abstention_rate:.1f}% abstain" if self.is_bounded.all() else None,
             f"{name} {mean:.3g}", self.noise, None if self.value_range == UNIT else f"pixels in {pixels}",
             f"n = {self.fixed_n:,}" if self.fixed_n and not self.stopped_early else None,

@@ -58,10 +58,11 @@ def certify(
     mode meanwhile. A classifier that is no function of the image, such as one with random crops, is refused.
 
     Args:
-        noise: that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a number is
-            the sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a warning.
-        n0: noise samples that select the class.
-        n: noise samples that bound its probability; the maximum if `radii` are given.
+        noise: the noise that the classifier was trained with, such as `sw.Gaussian(0.5)`, in units of x; a
+            number is the sigma of Gaussian noise. Other noise than that of a module from `sw.load` gives a
+            warning.
+        n0: the number of noise samples that select the class.
+        n: the number of noise samples that bound its probability; the maximum if `radii` are given.
         alpha: the failure probability of each certificate.
         bound: one-sided or two-sided (docs/certification.md).
         radii: stop sampling an input once each of these radii is certified or ruled out.
@@ -71,13 +72,13 @@ def certify(
         compile: use torch.compile: faster for many samples. Unless it is False, a module is copied into its
             fastest form: batch norm merged into convolutions, and on a CPU channels last.
         seed: the noise seed. Keep it secret if someone else chooses the inputs.
-        indices: each input's in your data set, by default 0 to M - 1. The noise depends on the seed and this
-            index, so an input gets the same certificate in any batch.
+        indices: the index of each input in your data set, by default 0 to M - 1. The noise depends on the
+            seed and this index, so an input gets the same certificate in any batch.
         batch_size: samples per forward pass. Affects speed only, up to rounding.
-        device: by default where the classifier's parameters are.
-        value_range: of x, such as (0, 255); `None` allows any finite values. Sigma and the radii are stated
-            in it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation belongs
-            inside the classifier, so that noise is added to pixels.
+        device: where to run; by default where the classifier's parameters are.
+        value_range: the range of x, such as (0, 255); `None` allows any finite values. Sigma and the radii
+            are stated in it; `certificates.in_unit_range()` states them for pixels in [0, 1]. Normalisation
+            belongs inside the classifier, so that noise is added to pixels.
         progress: show a bar, in a terminal or a notebook, and what long work will cost.
     """
     asked = _checked([classifier], x, noise, value_range, device, precision)

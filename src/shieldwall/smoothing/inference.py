@@ -41,10 +41,10 @@ class Labeler:
         self, classifiers: Sequence[Classifier], votes: Sequence[Vote] | None, device: torch.device,
         precision: str = "float32", compile: bool = False, prepare: bool = False,
     ) -> None:  # fmt: skip
-        self.precision, self.dtype, self.device, self._votes = precision, DTYPES[precision], device, votes
-        self.is_compiled = compile
         # The classifiers as they are, in the precision.
         self.plain = [_in_precision(classifier, precision) for classifier in classifiers]
+        self.precision, self.dtype, self.device, self._votes = precision, DTYPES[precision], device, votes
+        self.is_compiled = compile
         modules = list(self.plain)
         for k, (given, plain) in enumerate(zip(classifiers, self.plain, strict=True)):
             if prepare and isinstance(given, nn.Module):
