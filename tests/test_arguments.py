@@ -63,6 +63,8 @@ def test_an_empty_precision_is_not_the_default() -> None:
     model, image = sw.load("digits-gaussian-0.25"), torch.zeros(1, 1, 8, 8)
     with pytest.raises(UserError, match="precision"):
         sw.certify(model, image, noise=0.25, n=20, precision="")
+    with pytest.raises(UserError, match="precision"):
+        sw.predict(model, image, noise=0.25, n=20, precision="")
 
 
 def test_minutes_between_checkpoints_are_a_number_from_0() -> None:
